@@ -304,8 +304,8 @@ static const char *exp2_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     if (e != E_F32 || (lanes != 4 && lanes != 8 && lanes != 16)) return by_lane(r, u, e, lanes);
     want(r, lanes == 4 ? H_EXP2_4 : lanes == 8 ? H_EXP2_8 : H_EXP2_16);
-    return cr_text(r, "tg_%s_%s(%s)", u->tag == WHOLE_TAG ? "power" : "exp2", vec(r, e, lanes),
-                   whole(r, u->src[0], e, lanes));
+    const char *name = u->tag == WHOLE_TAG ? "power" : u->tag == NORMAL_TAG ? "exp2n" : "exp2";
+    return cr_text(r, "tg_%s_%s(%s)", name, vec(r, e, lanes), whole(r, u->src[0], e, lanes));
 }
 
 static const char *where_op(CRender *r, const UOp *u, int e, uint32_t lanes)

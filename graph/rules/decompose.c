@@ -235,13 +235,19 @@ static V whole_power(const Match *m)
 {
     Graph *g = m->g;
     V a = m->slot[X];
-    if (m->root->tag == WHOLE_TAG || options(m)->whole_math || a->dtype != DT_F32 || !is_shifted(a)) return NULL;
+    if (m->root->tag || options(m)->whole_math || a->dtype != DT_F32 || !is_shifted(a)) return NULL;
     if (options(m)->whole_exp2) return uop_tagged(g, m->root, WHOLE_TAG);
     Interval known = interval(a, 8);
     if (!(known.lo >= -252 && known.hi <= 254)) return NULL;
     V n = bits(g, a->src[0], DT_I32);
     Powers two = powers(g, ALU2(g, ADD, n, word(g, n, (int64_t)uop_const_float(a->src[1]) + MAGIC - MAGIC_BITS)));
     return mul(g, two.half, two.rest);
+}
+
+static V normal_power(const Match *m)
+{
+    bool mine = options(m)->whole_exp2 && !m->root->tag && m->root->dtype == DT_F32;
+    return mine && interval(m->slot[X], 8).lo >= -126 ? uop_tagged(m->g, m->root, NORMAL_TAG) : NULL;
 }
 
 static bool by_polynomial(const Match *m) { return m->root->dtype == DT_F32 && !options(m)->whole_math; }
@@ -252,6 +258,7 @@ static V make_sin(const Match *m) { return sin_f32(m->g, m->slot[X]); }
 
 static const Rule polynomials[] = {
     { "exp2-whole", P(EXP2, x), NULL, NULL, whole_power },
+    { "exp2-normal", P(EXP2, x), NULL, NULL, normal_power },
     { "exp2-f32", P(EXP2, x), NULL, exp2_by_polynomial, make_exp2 },
     { "log2-f32", P(LOG2, x), NULL, by_polynomial, make_log2 },
     { "sin-f32",  P(SIN, x),  NULL, by_polynomial, make_sin },
