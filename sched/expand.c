@@ -15,8 +15,6 @@
 #include "graph/wmma.h"
 #include "sched/rangeify.h"
 
-enum { REPLICAS_MAX = 4096 };
-
 typedef struct {
     Graph *g;
     Arena *arena;

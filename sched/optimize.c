@@ -384,6 +384,32 @@ static bool threads_outermost(Kernel *k)
 /* They copy what the loops read, in the loops' order: the loops stay as they are from then on. */
 static bool is_last(const OptOp *o) { return o->kind == OPT_PACK || o->kind == OPT_STAGE; }
 
+/* May a value have more replicas than expand makes? Which axis becomes lanes says expand alone, so it is tried where
+ * all of them together are too many. */
+static bool is_too_long(const Kernel *k, const Target *t)
+{
+    const UOp *axis[64];
+    uint32_t naxis = opt_axes(k, axis, 64), n;
+    Arena *a = arena_new();
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
+    double most = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        double replicas = 1;
+        for (uint32_t j = 0; j < naxis; j++)
+            if ((order[i]->ranges & range_bit(axis[j])) &&
+                (range_type(axis[j]) == AXIS_UPCAST || range_type(axis[j]) == AXIS_UNROLL))
+                replicas *= (double)axis[j]->src[0]->vmax;
+        if (replicas > most) most = replicas;
+    }
+    arena_free(a);
+    if (most <= REPLICAS_MAX) return false;
+    Kernel *tried = kernel_clone(k);
+    TgStatus status = kernel_expand(tried, t);
+    kernel_free(tried);
+    if (status != TG_OK) status_clear();
+    return status != TG_OK;
+}
+
 TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
 {
     const UOp *axis[64], *before = k->root;
@@ -416,6 +442,10 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
     if (!t->max_block && kept_bytes(k) > t->l2_bytes / 2) {
         k->root = before;
         return fail(TG_USAGE, "optops: more than %lld bytes of LOCAL memory", (long long)(t->l2_bytes / 2));
+    }
+    if (o->kind == OPT_SPLIT && (o->target == AXIS_UPCAST || o->target == AXIS_UNROLL) && is_too_long(k, t)) {
+        k->root = before;
+        return fail(TG_USAGE, "optops: more than %d replicas of a value", REPLICAS_MAX);
     }
     k->opts.op[k->opts.count++] = *o;
     return TG_OK;

@@ -193,29 +193,34 @@ static TgStatus pack_params(Optimize *o, Kernel *k)
     return TG_OK;
 }
 
-/* A list that requests more than the device has (threads, shared memory) is no failure: the kernel is then lowered as
- * it came, and counted. */
+static TgStatus lower_with(Optimize *o, Kernel *k, const OptList *opts)
+{
+    TRY(opt_apply_list(k, opts, o->t));
+    double flops = kernel_flops(k);
+    kernel_slice(k);
+    TRY(kernel_lower(k, o->t, o->dump));
+    kernel_executes(k, flops);
+    return TG_OK;
+}
+
+/* A list that requests more than the device has (threads, shared memory, code) is no failure: the kernel is then
+ * lowered with as many of its first ops as serve, and counted. */
 static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
 {
-    Kernel *plain = opts->count ? kernel_clone(*k) : NULL;
-    TgStatus status = opt_apply_list(*k, opts, o->t);
-    double flops = status == TG_OK ? kernel_flops(*k) : 0;
-    if (status == TG_OK) kernel_slice(*k);
-    if (status == TG_OK) status = kernel_lower(*k, o->t, o->dump);
-    if (status == TG_OK) kernel_executes(*k, flops);
-    if (plain && (status == TG_UNSUPPORTED || status == TG_USAGE)) {
-        text_add(&o->s->why_refused, "kernel %s: its list is refused: %s\n", plain->name, tg_error());
-        o->s->refused++;
+    OptList serve = *opts;
+    for (;;) {
+        Kernel *plain = serve.count ? kernel_clone(*k) : NULL;
+        TgStatus status = lower_with(o, *k, &serve);
+        if (!plain || (status != TG_UNSUPPORTED && status != TG_USAGE)) return kernel_free(plain), status;
+        if (serve.count == opts->count) {
+            text_add(&o->s->why_refused, "kernel %s: its list is refused: %s\n", plain->name, tg_error());
+            o->s->refused++;
+        }
         status_clear();
         kernel_free(*k);
         *k = plain;
-        flops = kernel_flops(plain);
-        TRY(kernel_lower(plain, o->t, o->dump));
-        kernel_executes(plain, flops);
-        return TG_OK;
+        serve.count--;
     }
-    kernel_free(plain);
-    return status;
 }
 
 /* A kernel that runs once packs nothing: the copy would be made for a single reader, by a kernel that runs once. */

@@ -147,6 +147,7 @@ void kernel_key(Kernel *k);                                             /* sets 
 void kernel_name(Kernel *k);                                            /* sets name from loops and key */
 /* tc.c: scalar WMMAs become whole ones; the first part of expand */
 TgStatus kernel_fragments(Kernel *k);
+enum { REPLICAS_MAX = 4096 };              /* that expand makes of a value */
 TgStatus kernel_expand(Kernel *k, const Target *t);
 TgStatus kernel_select(Kernel *k, const Target *t);
 /* GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges -> SPECIALs; the first part of linearize on a GPU */
