@@ -38,7 +38,7 @@ static const UOp *within(Rangeify *r, const UOp *i, const UOp *begin, const UOp 
 }
 
 /* Runs of axes with equal products pass alone; inside a run the index is flattened and cut again. */
-static void index_reshape(Rangeify *r, const Shape *to, const Shape *from, const UOp *const *idx, const UOp **out)
+void index_reshape(Rangeify *r, const Shape *to, const Shape *from, const UOp *const *idx, const UOp **out)
 {
     Graph *g = r->g;
     uint32_t i = 0, j = 0;

@@ -72,6 +72,30 @@ static void stage_parts(Rangeify *r, const UOp *u)
     }
 }
 
+static bool is_static(const UOp *u)
+{
+    for (uint32_t k = 0; k < uop_rank(u); k++)
+        if (!uop_is_const(uop_dim(u, k))) return false;
+    return true;
+}
+
+/* What a RESHAPE shows is stored in the loops of its own shape: in those of another, every index would be a quotient
+ * or a remainder. */
+static bool stage_reshaped(Rangeify *r, const UOp *u)
+{
+    const UOp *s = u;
+    while (s->op == UOP_RESHAPE) s = s->src[0];
+    if (s == u || node_is_leaf(s) || !is_static(s) || !is_static(u)) return false;
+    Cut *c = new_cut(r, s, new_buffer(r, u));
+    const UOp **store = NEW_N(r->arena, const UOp *, uop_rank(u) + 1);
+    index_reshape(r, s->shape, u->shape, c->store, store);
+    c->store = store;
+    c->root = u;
+    c->inst->next = r->inst[s->id];
+    r->inst[s->id] = c->inst;
+    return true;
+}
+
 /* Does the device multiply values of that type as they are? */
 static bool multiplies(const Target *t, DType type)
 {
@@ -113,6 +137,7 @@ static void visit(Rangeify *r, const UOp *u)
     bool staged = r->inst[u->id] ? decide(r, u) : !node_is_leaf(u);
     if (node_is_leaf(u)) return;
     if (staged && u->op == UOP_CAT) stage_parts(r, u);
+    else if (staged && stage_reshaped(r, u)) return;
     else if (staged) {
         Inst *i = new_cut(r, u, new_buffer(r, u))->inst;
         i->root = true;

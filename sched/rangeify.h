@@ -98,6 +98,8 @@ bool node_only_widens(const UOp *u);            /* a wider copy of a constant, w
  * gather: stands for the value of an index tensor. */
 void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *valid,
                   const UOp *const *gather, const UOp **out_idx, const UOp **out_valid);
+/* the index in a value of shape `from` of what is at idx where it has shape `to` */
+void index_reshape(Rangeify *r, const Shape *to, const Shape *from, const UOp *const *idx, const UOp **out);
 const UOp *index_simplify(Rangeify *r, const UOp *u);
 const UOp *index_math(Graph *g, Op op, const UOp *a, const UOp *b);
 static inline const UOp *index_add(Graph *g, const UOp *a, const UOp *b) { return index_math(g, UOP_ADD, a, b); }

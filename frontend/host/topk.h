@@ -191,7 +191,7 @@ PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value
         }
 }
 
-/* Columns side by side become rows, so that each line of memory is read once; rows begin more than n apart, since all
+/* Columns side by side become rows, so that each line of memory is read once; room stays between them, since all
  * would share a set of the cache where n is a power of two. */
 PROCESSOR static void TOPK(rows)(const Topk *s, const VALUE *x, VALUE *row, int64_t columns)
 {

@@ -403,7 +403,8 @@ static const UOp *where_gated(const Match *m)
 static bool is_open(const UOp *load, const UOp *p)
 {
     uint64_t ranges = 0;
-    if (load->op != UOP_LOAD || load->nsrc < 3 || load->src[0]->op != UOP_INDEX || !implies(p, load->src[2])) return false;
+    if (load->op != UOP_LOAD || load->nsrc < 3 || load->src[0]->op != UOP_INDEX) return false;
+    if (!implies(p, load->src[2])) return false;
     for (uint32_t k = 1; k < load->src[0]->nsrc; k++) ranges |= load->src[0]->src[k]->ranges;
     return !(ranges & p->ranges) && is_inside(load->src[0]);
 }

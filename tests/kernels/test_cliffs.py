@@ -104,6 +104,22 @@ check("a join that is read across its rows is stored", "e_160_353_" in text)
 text = dump([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2])], [8, 323, 8, 8], {}, "source")
 check("a short row of windows is in lanes", "f32x4" in text and " || v" not in text)
 
+# A logarithm of a row's sum, padded: it belongs to the row.
+text = dump([helper.make_node("LogSoftmax", ["x"], ["s"]), helper.make_node("Pad", ["s", "pads"], ["y"])], [50, 19200],
+            {"pads": np.array([0, 1, 0, 0])}, "rangeify")
+check("what a choice selects is not gated by it as well", loads_with_gates(text.split("kernel -")[-1]) == 1)
+
+# A prefix sum that is shown flat: its loops are its own.
+flat = [helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Reshape", ["c", "flat"], ["y"])]
+text = dump(flat, [96, 3053], {"axis": np.array(0), "flat": np.array([-1])}, "plan")
+check("what is shown in another shape is stored in its own", "r_6_16_3053_16_" in text and "r_293088_" not in text)
+
+# A list that would make too many replicas: its first ops serve.
+text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
+             helper.make_node("Mul", ["m", "v"], ["y"])], [64, 640, 2, 2, 17],
+            {"axis": np.array(4), "w": np.ones((640, 2, 2, 1), "f4"), "v": np.ones((640, 1, 2, 17), "f4")}, "plan")
+check("a list that is too long is cut, not dropped", "r_64_640_2_2_17_17_" in text and "threads 64" in text)
+
 print(f"{count - len(wrong)} of {count} cliffs are gone")
 if wrong:
     raise SystemExit("\n".join(wrong))
