@@ -390,41 +390,66 @@ static const UOp *while_false(Graph *g, const UOp *u, const UOp *p, int depth)
     return UOP0(g, UOP_CONST, (DType)u->dtype, ARG_I(r));
 }
 
-static const UOp *where_gated(const Match *m)
+/* A LOAD that p gates, without the clauses that are about other loops than its address is: where the rest holds, so do
+ * these somewhere, and the address is the same there. */
+static const UOp *opened_load(Graph *g, const UOp *load, const UOp *p)
 {
-    const UOp *u = m->root;
-    if (u->src[2]->op == UOP_CONST && while_false(m->g, u->src[1], u->src[0], 8) == u->src[2]) return u->src[1];
-    return u->src[1]->op == UOP_CONST && while_false(m->g, u->src[2], not_of(m->g, u->src[0]), 8) == u->src[1]
-        ? u->src[2]
-        : NULL;
-}
-
-/* Is this a LOAD that p alone gates, though its address, which is there anyway, has nothing to do with p? */
-static bool is_open(const UOp *load, const UOp *p)
-{
+    const UOp *clause[CLAUSES], *gate = NULL;
     uint64_t ranges = 0;
-    if (load->op != UOP_LOAD || load->nsrc < 3 || load->src[0]->op != UOP_INDEX) return false;
-    if (!implies(p, load->src[2])) return false;
+    bool drops = false;
+    if (load->nsrc < 3 || load->src[0]->op != UOP_INDEX || !implies(p, load->src[2])) return load;
     for (uint32_t k = 1; k < load->src[0]->nsrc; k++) ranges |= load->src[0]->src[k]->ranges;
-    return !(ranges & p->ranges) && is_inside(load->src[0]);
+    for (uint32_t k = 0, n = clauses_of(load->src[2], clause); k < n; k++)
+        if ((clause[k]->ranges & ranges) || !clause[k]->ranges) gate = and_of(g, clause[k], gate);
+        else drops = true;
+    if (!drops) return load;
+    if (gate) return ALU3(g, LOAD, load->src[0], load->src[1], gate);
+    return is_inside(load->src[0]) ? UOP(g, UOP_LOAD, DT_VOID, NO_ARG, load->src[0]) : load;
 }
 
-/* u without the gates of such LOADs. */
+/* u with such LOADs. */
 static const UOp *opened(Graph *g, const UOp *u, const UOp *p, int depth)
 {
     const UOp *src[3];
-    if (is_open(u, p)) return UOP(g, UOP_LOAD, DT_VOID, NO_ARG, u->src[0]);
+    if (u->op == UOP_LOAD) return opened_load(g, u, p);
     if (!depth || !op_is((Op)u->op, FLAG_ALU) || u->shape->rank || u->nsrc > 3) return u;
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = opened(g, u->src[k], p, depth - 1);
     return uop_with(g, u, src);
 }
 
+/* Does an operation that takes long then leave a loop? */
+static bool opens_work(Graph *g, const UOp *u, const UOp *p, int depth)
+{
+    if (!depth || !op_is((Op)u->op, FLAG_ALU) || u->shape->rank) return false;
+    switch (u->op) {
+    case UOP_RECIP: case UOP_SQRT: case UOP_DIV: case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW:
+        if (opened(g, u, p, depth)->ranges != u->ranges) return true;
+        break;
+    default: break;
+    }
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (opens_work(g, u->src[k], p, depth - 1)) return true;
+    return false;
+}
+
+/* A choice that the gates of LOADs make as well. */
+static const UOp *where_gated(const Match *m)
+{
+    const UOp *u = m->root, *p = u->src[0], *q = u->src[1]->op == UOP_CONST ? not_of(m->g, p) : NULL;
+    if (u->src[2]->op == UOP_CONST && while_false(m->g, u->src[1], p, 8) == u->src[2] &&
+        !opens_work(m->g, u->src[1], p, OPENED))
+        return u->src[1];
+    return q && while_false(m->g, u->src[2], q, 8) == u->src[1] && !opens_work(m->g, u->src[2], q, OPENED) ? u->src[2]
+                                                                                                          : NULL;
+}
+
 /* What is chosen by p need not be gated by it as well: a LOAD of a row's own stays outside of the row's loop. */
+static bool is_read(const UOp *u) { return u->op == UOP_LOAD || u->op == UOP_CAST; }      /* a gate serves it alone */
 static const UOp *where_open(const Match *m)
 {
     const UOp *u = m->root, *x = u->src[1], *y = u->src[2];
-    if (y->op == UOP_CONST) x = opened(m->g, x, u->src[0], OPENED);
-    else if (x->op == UOP_CONST) y = opened(m->g, y, not_of(m->g, u->src[0]), OPENED);
+    if (y->op == UOP_CONST && !is_read(x)) x = opened(m->g, x, u->src[0], OPENED);
+    else if (x->op == UOP_CONST && !is_read(y)) y = opened(m->g, y, not_of(m->g, u->src[0]), OPENED);
     return x == u->src[1] && y == u->src[2] ? NULL : ALU3(m->g, WHERE, u->src[0], x, y);
 }
 

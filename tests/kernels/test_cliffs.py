@@ -109,6 +109,11 @@ text = dump([helper.make_node("LogSoftmax", ["x"], ["s"]), helper.make_node("Pad
             {"pads": np.array([0, 1, 0, 0])}, "rangeify")
 check("what a choice selects is not gated by it as well", loads_with_gates(text.split("kernel -")[-1]) == 1)
 
+# The deviation of a padded norm: of the row, though zeros of the gates would spare the choice.
+pads = {"pads": np.array([1, 2, 2, 2, 1, 1]), "w": np.ones(895, "f4")}
+norm = [helper.make_node("LayerNormalization", ["x", "w"], ["n"]), helper.make_node("Pad", ["n", "pads"], ["y"])]
+check("the root of a padded row's variance is computed once", 0 < excess(norm, [7, 172, 895], pads) < 1.6)
+
 # A prefix sum that is shown flat: its loops are its own.
 flat = [helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Reshape", ["c", "flat"], ["y"])]
 text = dump(flat, [96, 3053], {"axis": np.array(0), "flat": np.array([-1])}, "plan")
