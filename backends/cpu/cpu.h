@@ -74,6 +74,7 @@ void team_run(Team *t, const TeamJob *job);                  /* returns when all
 
 /* time.c: is a kernel of so many parts worth waking these threads? */
 bool cpu_worth_sharing(int threads, const Kernel *k, int64_t count);
+int64_t cpu_cached_ns(const Kernel *k);                      /* what a thread alone needs on values in its cache */
 
 /* machine.c */
 typedef struct {

@@ -113,6 +113,21 @@ static void join_chains(Executable *e)
     }
 }
 
+/* Threads that wait between runs are up after WAKE_NS / 2, which a run of a few small kernels does not make good. Among
+ * others, values lie in the caches of those that made them, so each kernel is judged by itself. */
+enum { WAKE_NS = 5000 };
+
+static void stay_alone(Executable *e)
+{
+    int64_t ns = 0;
+    for (uint32_t i = 0; i < e->nwork; i++) {
+        const Work *w = &e->work[i];
+        if (w->kind == STEP_JUMP || (w->shared && w->kind != STEP_KERNEL)) return;
+        if (w->shared && (ns += cpu_cached_ns(w->kernel)) > WAKE_NS) return;
+    }
+    for (uint32_t i = 0; i < e->nwork; i++) e->work[i].shared = false;
+}
+
 static void collect(Executable *e, const Code *c, bool once)
 {
     uint32_t *work_of = NEW_N(e->memory, uint32_t, e->plan->nstep + 1);
@@ -134,6 +149,7 @@ static void collect(Executable *e, const Code *c, bool once)
     }
     work_of[e->plan->nstep] = e->nwork;
     join_chains(e);
+    if (e->plan->devices < 2) stay_alone(e);
     for (uint32_t i = 0; i < e->nwork; i++)
         if (e->work[i].kind == STEP_JUMP) e->work[i].target = work_of[e->work[i].target];
     thin_waits(e);

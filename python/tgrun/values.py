@@ -23,7 +23,7 @@ TYPES = {                       # TgType: the standard's name, numpy's name
     24: ("float8e8m0", "float8_e8m0fnu"), 25: ("uint2", "uint2"), 26: ("int2", "int2"), 27: ("float6e2m3", "float6_e2m3fn"), 28: ("float6e3m2", "float6_e3m2fn"),
 }
 NUMBERS = {numpy_name: number for number, (_, numpy_name) in TYPES.items()}
-SMALL = 1 << 14                 # bytes of an output that are copied sooner than an array is made over them
+SMALL = 1 << 15                 # bytes of an output that are copied sooner than an array is made over them
 PACKED_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
 
 
