@@ -104,10 +104,11 @@ static U exp_below(Graph *g, U x)
     return where(g, lt(g, t, least), uop_const_like(g, x->dtype, 0), exp2_(g, max_(g, t, least)));
 }
 
+/* The sum is at least 1 and finite, so that its reciprocal is as good to a bit, and one division serves a row. */
 static U softmax_wide(Graph *g, U x, int64_t axis)
 {
-    U e = exp_below(g, below_max(g, x, axis));
-    return div_(g, e, sum(g, e, axis, true));
+    U e = exp_below(g, below_max(g, x, axis)), total = sum(g, e, axis, true);
+    return !is_error(x) && x->dtype == DT_F64 ? div_(g, e, total) : mul(g, e, recip(g, total));
 }
 
 static U log_softmax_wide(Graph *g, U x, int64_t axis)
