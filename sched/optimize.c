@@ -385,9 +385,11 @@ static bool threads_outermost(Kernel *k)
 static bool is_last(const OptOp *o) { return o->kind == OPT_PACK || o->kind == OPT_STAGE; }
 
 /* May a value have more replicas than expand makes? Which axis becomes lanes says expand alone, so it is tried where
- * all of them together are too many. */
+ * all of them together are too many. A TC and the PACKs behind it take replicas away. */
 static bool is_too_long(const Kernel *k, const Target *t)
 {
+    for (uint32_t i = 0; i < k->opts.count; i++)
+        if (k->opts.op[i].kind == OPT_TC) return false;
     const UOp *axis[64];
     uint32_t naxis = opt_axes(k, axis, 64), n;
     Arena *a = arena_new();
