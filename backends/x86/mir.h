@@ -139,6 +139,9 @@ extern const MirRow mir_row[M_ROWS];
 enum { GENERAL_COUNT = 16, VECTOR_COUNT = 32, RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RBP = 5, VECTOR_SPARE = 29 };
 enum { FRAME_HEAD = 64 }; /* bytes of the frame that encode.c has for itself */
 
+Reg mcode_reg(Mcode *m, RegClass cls, int width); /* values.c: a fresh one */
+void mcode_hoist(Mcode *m); /* hoist.c: constants of loops into registers */
+void mcode_intervals(Mcode *m); /* registers.c: from where to where registers live */
 void mcode_registers(Mcode *m); /* registers.c */
 /* Bytes of a function of CpuKernel's form, appended to out encode.c */
 TgStatus mcode_encode(Bytes *out, const Mcode *m);

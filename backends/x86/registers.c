@@ -31,11 +31,18 @@ static Reg wish(const Ins *i)
     return i->op == M_MOVE || i->op == M_ADD || i->op == M_MUL || i->op == M_AND || i->op == M_MAXNAN ? i->a : 0;
 }
 
+static int by_start(const void *a, const void *b)
+{
+    uint32_t x = ((const Loop *)a)->begin, y = ((const Loop *)b)->begin;
+    return x < y ? -1 : x > y;
+}
+
 static void find_intervals(Mcode *m)
 {
     double weight = 1;
     uint32_t loop = 0, open[64], depth = 0;
-    for (Reg r = 1; r < m->nreg; r++) m->reg[r].first = NEVER;
+    qsort(m->loop, m->nloop, sizeof *m->loop, by_start);
+    for (Reg r = 1; r < m->nreg; r++) m->reg[r].first = NEVER, m->reg[r].last = 0, m->reg[r].weight = 0;
     for (uint32_t k = 0; k < m->count; k++) {
         const Ins *i = &m->ins[k];
         if (loop < m->nloop && m->loop[loop].begin == k && depth < 64) open[depth++] = loop++, weight *= 8;
@@ -65,6 +72,12 @@ static void reach_ends(Mcode *m)
             if (i->first != NEVER && i->first < begin && i->last >= begin && i->last < end) i->last = end;
         }
     }
+}
+
+void mcode_intervals(Mcode *m)
+{
+    find_intervals(m);
+    reach_ends(m);
 }
 
 typedef struct {
@@ -121,8 +134,7 @@ void mcode_registers(Mcode *m)
     Reg *order = NEW_N(m->arena, Reg, m->nreg);
     Machine h = { { 0 } };
     uint32_t n = 0;
-    find_intervals(m);
-    reach_ends(m);
+    mcode_intervals(m);
     for (Reg r = 1; r < m->nreg; r++)
         if (m->reg[r].first != NEVER) order[n++] = r;
     sorting = m;

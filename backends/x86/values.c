@@ -7,9 +7,8 @@
 
 /* ---- instructions and registers ---- */
 
-static Reg reg_new(Lower *l, RegClass cls, int width)
+Reg mcode_reg(Mcode *m, RegClass cls, int width)
 {
-    Mcode *m = l->m;
     if (m->nreg == m->reg_cap) {
         RegInfo *more = NEW_N(m->arena, RegInfo, m->reg_cap * 2);
         memcpy(more, m->reg, m->nreg * sizeof *more);
@@ -19,8 +18,8 @@ static Reg reg_new(Lower *l, RegClass cls, int width)
     return m->nreg++;
 }
 
-Reg x_general(Lower *l) { return reg_new(l, CLASS_GENERAL, 8); }
-Reg x_vector(Lower *l, int width) { return reg_new(l, CLASS_VECTOR, width); }
+Reg x_general(Lower *l) { return mcode_reg(l->m, CLASS_GENERAL, 8); }
+Reg x_vector(Lower *l, int width) { return mcode_reg(l->m, CLASS_VECTOR, width); }
 
 Ins *x_put(Lower *l, int op)
 {

@@ -12,7 +12,7 @@ TgStatus x86_assemble(Bytes *out, const Kernel *k)
     Mcode m = { .arena = arena_new() };
     size_t size = out->size;
     TgStatus s = mcode_lower(&m, k);
-    if (!s) mcode_registers(&m);
+    if (!s) mcode_hoist(&m), mcode_registers(&m);
     if (!s) s = mcode_encode(out, &m);
     if (s) out->size = size;
     arena_free(m.arena);
