@@ -390,8 +390,17 @@ static const UOp *while_false(Graph *g, const UOp *u, const UOp *p, int depth)
     return UOP0(g, UOP_CONST, (DType)u->dtype, ARG_I(r));
 }
 
+static bool has_size(const UOp *u)
+{
+    if (u->op == UOP_DEFINE_VAR || u->op == UOP_LOAD) return true;
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (has_size(u->src[k])) return true;
+    return false;
+}
+
 /* A LOAD that p gates, without the clauses that are about other loops than its address is: where the rest holds, so do
- * these somewhere, and the address is the same there. */
+ * these somewhere, and the address is the same there. Not where a size that is known later may make them hold nowhere.
+ */
 static const UOp *opened_load(Graph *g, const UOp *load, const UOp *p)
 {
     const UOp *clause[CLAUSES], *gate = NULL;
@@ -399,9 +408,11 @@ static const UOp *opened_load(Graph *g, const UOp *load, const UOp *p)
     bool drops = false;
     if (load->nsrc < 3 || load->src[0]->op != UOP_INDEX || !implies(p, load->src[2])) return load;
     for (uint32_t k = 1; k < load->src[0]->nsrc; k++) ranges |= load->src[0]->src[k]->ranges;
-    for (uint32_t k = 0, n = clauses_of(load->src[2], clause); k < n; k++)
-        if ((clause[k]->ranges & ranges) || !clause[k]->ranges) gate = and_of(g, clause[k], gate);
-        else drops = true;
+    for (uint32_t k = 0, n = clauses_of(load->src[2], clause); k < n; k++) {
+        bool other = clause[k]->ranges && !(clause[k]->ranges & ranges) && !has_size(clause[k]);
+        if (!other) gate = and_of(g, clause[k], gate);
+        drops |= other;
+    }
     if (!drops) return load;
     if (gate) return ALU3(g, LOAD, load->src[0], load->src[1], gate);
     return is_inside(load->src[0]) ? UOP(g, UOP_LOAD, DT_VOID, NO_ARG, load->src[0]) : load;
