@@ -72,20 +72,13 @@ static void stage_parts(Rangeify *r, const UOp *u)
     }
 }
 
-static bool is_static(const UOp *u)
-{
-    for (uint32_t k = 0; k < uop_rank(u); k++)
-        if (!uop_is_const(uop_dim(u, k))) return false;
-    return true;
-}
-
 /* What a RESHAPE shows is stored in the loops of its own shape: in those of another, every index would be a quotient
  * or a remainder. */
 static bool stage_reshaped(Rangeify *r, const UOp *u)
 {
     const UOp *s = u;
     while (s->op == UOP_RESHAPE) s = s->src[0];
-    if (s == u || node_is_leaf(s) || !is_static(s) || !is_static(u)) return false;
+    if (s == u || node_is_leaf(s) || !uop_static(s) || !uop_static(u)) return false;
     Cut *c = new_cut(r, s, new_buffer(r, u));
     const UOp **store = NEW_N(r->arena, const UOp *, uop_rank(u) + 1);
     index_reshape(r, s->shape, u->shape, c->store, store);

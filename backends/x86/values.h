@@ -87,6 +87,17 @@ typedef struct {
 } Opnd;
 Reg x_operand(Lower *l, Opnd o); /* of a scalar operation */
 
+/* access.c: loads, stores, and what of an address others look at */
+void x_load(Lower *l, const UOp *u);
+void x_store(Lower *l, const UOp *u);
+bool x_is_variable(const Lower *l, const UOp *m); /* a REG that is one register */
+const UOp *x_position(const UOp *a); /* of INDEX or SHRINK */
+const UOp *x_without_constants(const UOp *at, int64_t *sum); /* that are added to it; NULL: there is nothing else */
+Place x_place(Lower *l, const UOp *a);
+/* the value u lies in these registers, one a lane; of a vector: in one register */
+void x_hold_lanes(Lower *l, const UOp *u, Reg *lane, uint32_t n);
+void x_hold_value(Lower *l, const UOp *u, Reg *lane, uint32_t n);
+
 /* Element-wise operations. The result is in dst, which may be a variable that an operand reads. */
 void x_scalar_op(Lower *l, const UOp *u, const Opnd *o, Reg dst); /* scalar.c */
 /* vector.c. lanes: of operands that are vectors; 1: floats. False, and nothing is written: the machine has no such
