@@ -129,14 +129,14 @@ static void visit(Rangeify *r, const UOp *u)
     if (!r->inst[u->id] && !r->forced[u->id]) return;
     bool staged = r->inst[u->id] ? decide(r, u) : !node_is_leaf(u);
     if (node_is_leaf(u)) return;
-    if (staged && u->op == UOP_CAT) stage_parts(r, u);
-    else if (staged && stage_reshaped(r, u)) return;
-    else if (staged) {
+    if (!staged)
+        for (Inst *i = r->inst[u->id]; i; i = i->next) inst_push(r, i);
+    else if (u->op == UOP_CAT) stage_parts(r, u);
+    else if (!stage_reshaped(r, u)) {
         Inst *i = new_cut(r, u, new_buffer(r, u))->inst;
         i->root = true;
         inst_push(r, i);
-    } else
-        for (Inst *i = r->inst[u->id]; i; i = i->next) inst_push(r, i);
+    }
 }
 
 /* ---- the sweep ---- */

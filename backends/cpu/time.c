@@ -6,14 +6,18 @@
 
 enum { SHARE_NS = 4000 };
 
-/* What a thread alone would need, by experience: 50 GFLOP/s in vectors, 4 in scalars, 12 GB/s. */
-static int64_t cost_ns(const Kernel *k) { return k->flops / (kernel_vectors(k) ? 50 : 4) + k->bytes / 12; }
+/* What a thread alone would need, by experience: 50 GFLOP/s in vectors, 4 in scalars; 12 GB/s, or what vectors get. */
+static int64_t alone_ns(const Kernel *k, int64_t gb_s)
+{
+    bool vectors = kernel_vectors(k);
+    return k->flops / (vectors ? 50 : 4) + k->bytes / (vectors ? gb_s : 12);
+}
 
-int64_t cpu_cached_ns(const Kernel *k) { return kernel_vectors(k) ? k->flops / 50 + k->bytes / 80 : cost_ns(k); }
+int64_t cpu_cached_ns(const Kernel *k) { return alone_ns(k, 80); }
 
 bool cpu_worth_sharing(int threads, const Kernel *k, int64_t count)
 {
-    return threads > 1 && count != 1 && count != 0 && cost_ns(k) > SHARE_NS;
+    return threads > 1 && count != 1 && count != 0 && alone_ns(k, 12) > SHARE_NS;
 }
 
 typedef struct {
