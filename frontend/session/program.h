@@ -81,6 +81,10 @@ bool program_fits(const Program *p, const Backend *b, const TgTensor *input, uin
 typedef struct { void *data; size_t size_bytes; } Bound;
 /* Those of output[n] that are not there yet go there. TG_BAD_INPUT: a size is another. */
 TgStatus bound_copy(const Bound *bound, TgTensor *output, uint32_t n);
+/* Memory for the outputs that have none and that are not written elsewhere (direct, by output; NULL: none is): at first
+ * all, later those that tg_take gave away. It is sized by the largest values of symbolic sizes; the shape of a run is
+ * evaluated after it. */
+TgStatus program_outputs(Program *p, void *const *direct);
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, const Bound *bound, TgTensor *output);
 /* a run; seconds[plan->nstep]: what its steps took is added. b can trace */
 TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds);
