@@ -1,5 +1,5 @@
 /* What the files of the CPU's heuristic share: heuristic.c chooses, cpu_axis.c knows loops, lanes and threads,
- * cpu_product.c sums of products. A loop is named by its range's number. */
+ * cpu_product.c sums of products, cpu_carry.c where their loops stand. A loop is named by its range's number. */
 #ifndef TG_BEAM_CPU_H
 #define TG_BEAM_CPU_H
 #include "beam/trial.h"
@@ -35,5 +35,10 @@ void cpu_share(Trial *p, int first);
 bool cpu_operations(Trial *p, const Kernel *k);
 /* lanes along an output axis, rows of accumulators along another */
 void cpu_contract(Trial *p, int lane);
+/* cpu_carry.c. Bytes of a core's cache that so many bytes of each term take: where the stride between terms is larger,
+ * they share the sets that they meet. */
+double cpu_cached_bytes(const Trial *p, const Access *a, double bytes);
+/* the last of all: a long sum's loop outside of tiles of rows, in columns of so many vectors along the lane */
+void cpu_carry(Trial *p, int lane, int64_t vectors);
 void cpu_dot_products(Trial *p, int lane);                              /* lanes along the reduce */
 #endif

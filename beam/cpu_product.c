@@ -48,18 +48,6 @@ typedef struct {
 
 static int64_t registers(const Trial *p) { return p->t->vector_registers - 2; }
 
-/* Bytes of a core's cache that so many bytes of each term take: where the stride between terms is larger, they share
- * the sets that they meet. */
-static double cached_bytes(const Trial *p, const Access *a, double bytes)
-{
-    double stride = 0;
-    for (uint32_t r = p->nout; r < p->naxis && !a->constant; r++) {
-        int64_t step = a->step[p->number[r]];
-        if (step != NO_STEP) stride = fmax(stride, (double)((step & -step) * a->bytes));
-    }
-    return p->reduced * (stride < PAGE ? fmax(stride, bytes) : bytes);
-}
-
 /* Cycles in which a term's vectors of a column of tiles come, where the rows' tiles read that column again and again;
  * 0: a core's cache holds it. */
 static double column_cycles(const Trial *p, int lane, int64_t nv)
@@ -69,7 +57,7 @@ static double column_cycles(const Trial *p, int lane, int64_t nv)
         const Access *a = &p->access[i];
         if (a->store || !(a->ranges & p->reduces) || !(a->ranges >> lane & 1)) continue;
         double bytes = (double)(a->bytes * nv * p->lanes);
-        if (cached_bytes(p, a, bytes) > column_share * (double)p->t->l2_bytes)
+        if (cpu_cached_bytes(p, a, bytes) > column_share * (double)p->t->l2_bytes)
             cycles = fmax(cycles, bytes / (a->constant ? beyond_rate : stream_rate));
     }
     return cycles;
@@ -320,6 +308,7 @@ void cpu_contract(Trial *p, int lane)
     /* of a batch each thread takes some whole */
     else cpu_share(p, columns || (!batch_of(p) && best.m < 0) ? lane : -1);
     trial_pack(p);
+    cpu_carry(p, lane, best.nv);
 }
 
 /* ---- tiles ---- */

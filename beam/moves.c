@@ -1,6 +1,6 @@
 /* Moves: a factor changed, an op taken out, an axis split once more (for lanes, replicas, unrolling, blocks, threads,
- * workgroups), loops in another order, another axis shared among threads, padding, a constant packed or not. To add a
- * kind of move: a function below and a line in recipe_neighbours. */
+ * workgroups), loops in another order, another axis shared among threads, padding, a constant packed or not, a sum's
+ * loop outside of others. To add a kind of move: a function below and a line in recipe_neighbours. */
 #include "beam/moves.h"
 
 #include <string.h>
@@ -48,8 +48,11 @@ static bool replay_op(Replay *p, const OptOp *op, uint8_t id)
     return true;
 }
 
-/* STAGE names the axis of its iterations, beside the parameter. */
-static bool names_second(const OptOp *op) { return op->kind == OPT_SWAP || op->kind == OPT_STAGE; }
+/* STAGE names the axis of its iterations, beside the parameter; CARRY the first loop inside. */
+static bool names_second(const OptOp *op)
+{
+    return op->kind == OPT_SWAP || op->kind == OPT_STAGE || op->kind == OPT_CARRY;
+}
 static bool names_axis(const OptOp *op)
 {
     return op->kind != OPT_PACK && op->kind != OPT_STAGE && op->kind != OPT_NOLOCALS;
@@ -129,12 +132,17 @@ static void take_out(Recipe *r, uint32_t at)
     memmove(&r->step[at], &r->step[at + 1], (r->count - at) * sizeof *r->step);
 }
 
-/* PACK and STAGE come last. */
+/* PACK, STAGE and CARRY come last, in this order. */
 static uint32_t before_packs(const Recipe *r)
 {
     uint32_t at = r->count;
-    while (at && (r->step[at - 1].op.kind == OPT_PACK || r->step[at - 1].op.kind == OPT_STAGE)) at--;
+    while (at && opt_is_last(&r->step[at - 1].op)) at--;
     return at;
+}
+
+static uint32_t before_carry(const Recipe *r)
+{
+    return r->count && r->step[r->count - 1].op.kind == OPT_CARRY ? r->count - 1 : r->count;
 }
 
 static void factors(Moves *m)
@@ -273,7 +281,7 @@ static void packs(Moves *m)
         }
         for (int narrow = 0; narrow < 2 && m->base->param[slot].constant && !packed; narrow++) {
             r = *m->r;
-            if (insert(&r, r.count, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)slot, .top = narrow }, 0, 0))
+            if (insert(&r, before_carry(&r), (OptOp){ .kind = OPT_PACK, .axis = (int8_t)slot, .top = narrow }, 0, 0))
                 m->take(m->user, &r);
         }
     }
@@ -296,8 +304,20 @@ static void stages(Moves *m)
             Recipe r = *m->r;
             if (m->base->param[slot].written || (staged >> slot & 1) || range_type(m->end.range[i]) != AXIS_REDUCE)
                 continue;
-            if (insert(&r, r.count, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)slot, .target = 2 }, 0, m->end.name[i]))
-                m->take(m->user, &r);
+            OptOp op = { .kind = OPT_STAGE, .axis = (int8_t)slot, .target = 2 };
+            if (insert(&r, before_carry(&r), op, 0, m->end.name[i])) m->take(m->user, &r);
+        }
+}
+
+/* A sum's loop around loops of the output; one list has one of these at most. */
+static void carries(Moves *m)
+{
+    if (m->t->max_block || before_carry(m->r) < m->r->count) return;
+    for (uint32_t i = 0; i < m->end.n; i++)
+        for (uint32_t j = 0; j < m->end.n && range_type(m->end.range[i]) == AXIS_REDUCE; j++) {
+            Recipe r = *m->r;
+            if (range_type(m->end.range[j]) != AXIS_LOOP) continue;
+            if (insert(&r, r.count, (OptOp){ .kind = OPT_CARRY }, m->end.name[i], m->end.name[j])) m->take(m->user, &r);
         }
 }
 
@@ -316,6 +336,7 @@ void recipe_neighbours(const Recipe *r, const Kernel *base, const Target *t, voi
     }
     axes_now(&m.end, &p);
     if (ok)
-        factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), packs(&m), stages(&m);
+        factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), packs(&m), stages(&m),
+            carries(&m);
     kernel_free(p.k);
 }

@@ -127,20 +127,15 @@ static Found find(Keep *x, const UOp *axis)
     return f;
 }
 
-static const UOp *element(Graph *g, const UOp *memory, const UOp *at)
-{
-    return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, memory, at);
-}
-
 static void replace(Keep *x, const UOp *axis, const Found *f)
 {
     Graph *g = x->k->g;
     const UOp *to[64],
         *size = uop_index(g, axis->src[0]->vmax),
         *buffer = uop_buffer(g, (DType)f->value->dtype, &size, 1, local_free(x->order, x->n), SPACE_LOCAL);
-    const UOp *store = UOP(g, UOP_STORE, DT_VOID, NO_ARG, element(g, buffer, axis), f->value),
+    const UOp *store = UOP(g, UOP_STORE, DT_VOID, NO_ARG, element_at(g, buffer, axis), f->value),
               *kept = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, UOP(g, UOP_END, DT_VOID, NO_ARG, store, axis));
-    for (uint32_t i = 0; i < f->n; i++) to[i] = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, element(g, kept, f->with[i]));
+    for (uint32_t i = 0; i < f->n; i++) to[i] = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, element_at(g, kept, f->with[i]));
     x->k->root = uop_substitute(g, x->k->root, f->at, to, f->n);
 }
 

@@ -10,7 +10,7 @@
 #include "sched/rangeify.h"
 
 static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC",
-                                                 "PACK",  "STAGE", "NEST", "KEEP" };
+                                                 "PACK",  "STAGE", "NEST", "KEEP", "CARRY" };
 static const char *const target_name[AXIS_COUNT] = {
     [AXIS_GLOBAL] = "GLOBAL",
     [AXIS_LOCAL] = "LOCAL",
@@ -40,6 +40,7 @@ void opt_print(Text *out, const OptList *l)
         if (o->kind != OPT_NOLOCALS) text_add(out, " %d", o->axis);
         if (o->kind == OPT_SPLIT || o->kind == OPT_PADTO || o->kind == OPT_SWAP || o->kind == OPT_TC)
             text_add(out, " %d", o->factor);
+        if (o->kind == OPT_CARRY) text_add(out, " %d", o->factor);
         if (o->kind == OPT_STAGE) text_add(out, " %d %d", o->factor, o->target);
         if (o->kind == OPT_SPLIT) text_add(out, " %s%s", target_name[o->target], o->top ? " TOP" : "");
         if (o->kind == OPT_PACK && o->top) text_add(out, " NARROW");
@@ -85,6 +86,7 @@ static TgStatus parse_one(OptOp *o, const char **s)
     o->axis = (int8_t)axis;
     if (kind == OPT_SPLIT || kind == OPT_PADTO || kind == OPT_SWAP || kind == OPT_TC)
         TRY(parse_number(s, 0, INT32_MAX, &o->factor));
+    if (kind == OPT_CARRY) TRY(parse_number(s, 0, 63, &o->factor));
     if (kind == OPT_STAGE) {
         int32_t depth = 0;
         TRY(parse_number(s, 0, 63, &o->factor));
@@ -381,8 +383,9 @@ static bool threads_outermost(Kernel *k)
     return ok;
 }
 
-/* They copy what the loops read, in the loops' order: the loops stay as they are from then on. */
-static bool is_last(const OptOp *o) { return o->kind == OPT_PACK || o->kind == OPT_STAGE; }
+/* They copy what the loops read, in the loops' order, and then one may leave it: the loops stay as they are from then
+ * on. */
+bool opt_is_last(const OptOp *o) { return o->kind == OPT_PACK || o->kind == OPT_STAGE || o->kind == OPT_CARRY; }
 
 /* May a value have more replicas than expand makes? Which axis becomes lanes says expand alone, so it is tried where
  * all of them together are too many. A TC and the PACKs behind it take replicas away. */
@@ -417,8 +420,10 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
     const UOp *axis[64], *before = k->root;
     uint32_t n = opt_axes(k, axis, 64);
     if (k->opts.count == OPT_MAX) return fail(TG_USAGE, "optops: more than %d ops", OPT_MAX);
-    if (!is_last(o) && k->opts.count && is_last(&k->opts.op[k->opts.count - 1]))
-        return fail(TG_USAGE, "optops: PACK and STAGE come last");
+    if (!opt_is_last(o) && k->opts.count && opt_is_last(&k->opts.op[k->opts.count - 1]))
+        return fail(TG_USAGE, "optops: PACK, STAGE and CARRY come last");
+    if (k->opts.count && k->opts.op[k->opts.count - 1].kind == OPT_CARRY)
+        return fail(TG_USAGE, "optops: CARRY comes last of all");
     if (o->kind == OPT_STAGE) {
         TRY(opt_stage(k, o, axis, n, t));
     } else if (o->kind == OPT_PACK) {
@@ -435,6 +440,7 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
         else if (o->kind == OPT_NEST) TRY(nest(k, o, axis[o->axis]));
         else if (o->kind == OPT_KEEP) TRY(opt_keep(k, axis[o->axis], t));
+        else if (o->kind == OPT_CARRY) TRY(opt_carry(k, o, axis, n, t));
         else TRY(opt_tc(k, o, axis, n, t));
     }
     if (!threads_outermost(k)) {

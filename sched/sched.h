@@ -105,6 +105,7 @@ TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
 /* applies one more op to a kernel that has l; false: it is illegal, nothing changed */
 bool opt_try(OptList *l, Kernel *k, OptOp op, const Target *t);
+bool opt_is_last(const OptOp *op);                                      /* PACK, STAGE, CARRY */
 /* where opt_axes lists the range of that number; -1: nowhere */
 int opt_axis(const Kernel *k, int number);
 TgStatus opt_stage(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);      /* stage.c */
@@ -113,6 +114,7 @@ bool wmma_holds(const Kernel *k, const OptOp *op, const UOp *range);    /* a TC 
 /* number of the range that PACK lays innermost, for a TC with tiles; -1: none */
 int wmma_pair(const Kernel *k);
 TgStatus opt_keep(Kernel *k, const UOp *axis, const Target *t);         /* keep.c */
+TgStatus opt_carry(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);      /* carry.c */
 int64_t kept_bytes(const Kernel *k);                                    /* of LOCAL memory */
 void kept_widen(Kernel *k);
 void kept_hold(Kernel *k);

@@ -221,6 +221,17 @@ static void keep_all(Kernel *k, const Target *target)
         random_apply(k, &(OptOp){ .kind = OPT_KEEP, .axis = (int8_t)i }, target);
 }
 
+/* In a third of the kernels that have them, a reduce stands outside of loops: behind all else. */
+static bool carry_one(Kernel *k, Random *r, const Target *target)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(k, axis, 64), loop = 0, sum = n;
+    while (loop < n && range_type(axis[loop]) != AXIS_LOOP) loop++;
+    while (sum && range_type(axis[sum - 1]) != AXIS_REDUCE) sum--;
+    if (loop == n || !sum || random_below(r, 3)) return false;
+    return random_apply(k, &(OptOp){ .kind = OPT_CARRY, .axis = (int8_t)(sum - 1), .factor = (int32_t)loop }, target);
+}
+
 unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
 {
     unsigned legal = 0;
@@ -232,12 +243,15 @@ unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
         OptOp o = random_op(k, r, axis, n, target->has_locals);
         legal += random_apply(k, &o, target);
     }
-    return legal;
+    return legal + carry_one(k, r, target);
 }
 
 static bool kind_is_for(OptKind k, const Target *t, bool tiles)
 {
-    return k == OPT_NOLOCALS ? t->has_locals : k == OPT_TC ? tiles : k == OPT_KEEP ? !t->max_block && !tiles : true;
+    return k == OPT_NOLOCALS                   ? t->has_locals
+        : k == OPT_TC                          ? tiles
+        : k == OPT_KEEP || k == OPT_CARRY ? !t->max_block && !tiles
+                                               : true;
 }
 
 static bool target_is_for(AxisType a, const Target *t)

@@ -1,5 +1,5 @@
-/* KEEP and peeled loops: rows that several loops read, under lists of OptOps, in every form by the interpreter against
- * the plain kernel. */
+/* KEEP, CARRY and peeled loops: rows that several loops read, and sums whose loops stand outside of the output's, under
+ * lists of OptOps, in every form by the interpreter against the plain kernel. */
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -43,6 +43,12 @@ scaled_softmax(Graph *g, const UOp *x) /* the greatest of 2 e - 1 of e = 2^x, wh
 {
     return softmax(g, add(g, mul(g, exp2_(g, x), uop_const_like(g, DT_F32, 2)), uop_const_like(g, DT_F32, -1)), 1);
 }
+static const UOp *squared(Graph *g, const UOp *x) { return matmul(g, x, x); }
+static const UOp *greatest_sums(Graph *g, const UOp *x)     /* of x[i, k] + x[k, j], the greatest over k, less 1 */
+{
+    const UOp *sums = add(g, unsqueeze(g, x, 2), unsqueeze(g, x, 0));
+    return add(g, reduce(g, UOP_MAX, sums, (int64_t[]){ 1 }, 1, false), uop_const_like(g, DT_F32, -1));
+}
 static const UOp *plain_sum(Graph *g, const UOp *x) { return mul(g, x, sum(g, x, 1, true)); }
 
 /* exps: EXP2s that are left; -1: any. refused: what the message says. */
@@ -72,6 +78,20 @@ static const Row row[] = {
     { over_mean, 9, 33, "KEEP 2", 0, "needs the other loop" },
     { scaled_softmax, 17, 13, "KEEP 2; SPLIT 0 8 UPCAST", -1, NULL },
     { scaled_softmax, 17, 13, "SPLIT 0 8 UPCAST", -1, NULL },
+    { squared, 24, 24, "CARRY 2 0", 0, NULL },
+    { squared, 24, 24, "SPLIT 2 6 REDUCE; NEST 3; CARRY 2 1", 0, NULL },
+    { squared, 21, 21, "SPLIT 1 8 UPCAST; SPLIT 0 4 UPCAST; SPLIT 4 7 REDUCE; CARRY 4 0", 0, NULL },             /* the tiles overlap */
+    { squared, 24, 24, "SPLIT 1 8 UPCAST; SPLIT 0 4 UPCAST; SWAP 2 0; SPLIT 0 3 THREAD; SPLIT 4 6 REDUCE; NEST 5; CARRY 4 2", 0, NULL },
+    { squared, 24, 24, "SPLIT 2 2 UNROLL; SPLIT 2 4 REDUCE; SPLIT 1 8 UPCAST; CARRY 4 0", 0, NULL },             /* two loops stand outside */
+    { greatest_sums, 17, 17, "SPLIT 1 8 UPCAST; CARRY 3 0", 0, NULL },
+    { rows_softmax, 17, 13, "CARRY 2 0", 2, NULL },
+    { rows_softmax, 17, 13, "SPLIT 0 8 UPCAST; CARRY 4 0", 2, NULL },
+    { squared, 24, 24, "CARRY 0 1", 0, "no reduce has" },
+    { squared, 24, 24, "CARRY 2 2", 0, "no loop" },
+    { squared, 24, 24, "SPLIT 0 24 THREAD; CARRY 2 0", 0, "no loop" },
+    { squared, 24, 24, "SPLIT 2 24 UNROLL; CARRY 2 0", 0, "no loop" },
+    { squared, 24, 24, "CARRY 2 0; SPLIT 1 8 UPCAST", 0, "last" },
+    { squared, 1000, 1000, "SPLIT 0 40 UPCAST; CARRY 3 0", 0, "LOCAL memory" },
     { plain_sum, 9, 33, "KEEP 2", 0, "nothing costly" },
     { rows_softmax, 5, 31, "KEEP 2", 0, "nothing costly" },
     { rows_softmax, 5, 31, "KEEP 1", 0, "no reduce" },
