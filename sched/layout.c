@@ -161,7 +161,8 @@ static uint32_t storage(const Layout *l, uint32_t rank, uint32_t k)
 
 static const UOp *stored_size(Graph *g, const Layout *l, const UOp *dim, uint32_t axis)
 {
-    int64_t margin = l && axis < AXES ? l->before[axis] + l->after[axis] : 0;
+    int64_t margin =
+        l && axis < AXES ? l->before[axis] + l->after[axis] + (axis == l->last ? l->added : 0) : 0;
     return margin ? index_math(g, UOP_ADD, dim, uop_index(g, margin)) : dim;
 }
 
@@ -248,7 +249,8 @@ static bool lie_alike(const Layout *all, const UOp *a, const UOp *b)
                  *y = b->op == UOP_BUFFER ? &all[buffer_slot(b)] : &plain;
     uint32_t rank = uop_rank(a), end = rank ? rank - 1 : 0;
     return (x->fixed ? end : x->last) == (y->fixed ? end : y->last) &&
-        !memcmp(x->before, y->before, sizeof x->before) && !memcmp(x->after, y->after, sizeof x->after);
+        x->added == y->added && !memcmp(x->before, y->before, sizeof x->before) &&
+        !memcmp(x->after, y->after, sizeof x->after);
 }
 
 static bool same_places(const Layout *all, const Kernel *a, const Kernel *b)
@@ -361,10 +363,18 @@ static const Halo *halo_of(Schedule *s, const Layout *l, const BufferInfo *info)
     return halo_new(s->g, axis, l->rank, dtype_size(info->dtype), l->fill);
 }
 
+static int64_t stored_bytes(Graph *g, const Layout *l, const BufferInfo *info)
+{
+    int64_t bytes = dtype_size(info->dtype);
+    for (uint32_t a = 0; a < l->rank; a++) bytes *= stored_size(g, l, info->shape->dim[a], a)->vmax;
+    return bytes;
+}
+
 static void resize_buffers(Schedule *s, const Layout *all)
 {
     for (uint32_t b = 0; b < graph_buffer_count(s->g); b++) {
         BufferInfo *info = graph_buffer(s->g, b);
+        if (all[b].added) info->size_bytes = (size_t)stored_bytes(s->g, &all[b], info);
         if (!has_halo(&all[b])) continue;
         info->zeroed = true;
         info->halo = halo_of(s, &all[b], info);
@@ -461,6 +471,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
         want_halo(all, s->item[i].kernel, facts[i]->margin);
         mark_constants(s, s->item[i].kernel, once);
     }
+    if (t->has_threads) layout_rows(s, all, facts, once, scratch);
     flatten(s, all, t, scratch);
     resize_buffers(s, all);
     arena_free(scratch);

@@ -1,5 +1,5 @@
 /* What the files of layout share: layout.c decides and substitutes, votes.c says in which order kernels want what they
- * read and store, reorder.c copies what must keep its order. */
+ * read and store, reorder.c copies what must keep its order, rows.c aligns rows. */
 #ifndef TG_LAYOUT_H
 #define TG_LAYOUT_H
 #include <string.h>
@@ -9,13 +9,13 @@
 enum { AXES = 16 };
 
 /* Of a BUFFER. fixed: its axes keep their order. bare: it has no halo. last: the axis that is stored last. before,
- * after: the halo, of bytes `fill`; filled: which need not be zeros. */
+ * after: the halo, of bytes `fill`; filled: which need not be zeros. added: elements after each row, of any bytes. */
 typedef struct {
     bool fixed, bare;
     uint32_t rank;
     float vote[AXES];
     uint8_t last;
-    int32_t before[AXES], after[AXES];
+    int32_t before[AXES], after[AXES], added;
     bool filled;
     uint8_t fill;
 } Layout;
@@ -56,6 +56,9 @@ bool layout_constant(const Schedule *s, const Kernel *k, const UOp *index, const
 /* The loop along which a product of operands that are no constants has its lanes; NULL: it has none. */
 const UOp *layout_lane(const Schedule *s, const Kernel *k, const Access *a, const uint8_t *once);
 void layout_vote(Schedule *s, Layout *all, Facts *const *facts, const uint8_t *once);
+
+/* rows.c: sets `added` */
+void layout_rows(Schedule *s, Layout *all, Facts *const *facts, const uint8_t *once, Arena *scratch);
 
 /* reorder.c. Inserts items; facts: by item, of the items as they then are. */
 Facts **layout_reorder(Schedule *s, Layout *all, Facts **facts, const uint8_t *once, Arena *scratch);

@@ -1,6 +1,6 @@
 """Attention whose keys keep their order (inputs, caches that are outputs): a copy in the other order gives the product
 lanes where its rows pay for it, and nowhere else. Scores that no cache holds are never in memory as a whole: kernels
-follow each other part by part. Results are those of numpy in f64."""
+follow each other part by part. Their rows begin with lines of the cache. Results are those of numpy in f64."""
 import json
 import os
 import pathlib
@@ -134,6 +134,16 @@ for layer in range(3):
     check(f"layer {layer}: keys", close(folder, f"k{layer}", k))
     at = at + attend(q, k, v).transpose(0, 2, 1, 3).reshape(1, tokens, width)
 check("the last layer", close(folder, x, at))
+
+# rows of scores begin with lines of the cache: 150 floats take 160; those of 24 are too short for that
+for length, row in ((150, 160), (24, 24)):
+    shape = [1, 2, length, 16]
+    model = save(f"rows_{length}", nodes_of("t", "q", "k", "v", "y"), {n: shape for n in "qkv"}, {"y": shape},
+                 {"scale": np.float32(0.25)})
+    plan = [line.split() for line in run("dump", model, "--stage", "plan").splitlines() if f"{length},{length}]" in line]
+    check(f"rows of {length}", plan and all(int(words[-2]) == 2 * length * row * 4 for words in plan))
+    given = {n: normal(*shape) for n in "qkv"}
+    check(f"rows of {length}: numbers", close(results(model, given), "y", attend(*given.values())))
 
 # scores of 128 MiB, inputs and outputs of 16
 shape = [1, 8, 2048, 64]
