@@ -5,11 +5,11 @@
  * it, j that loop and the LOOP axes inside of it. Goes out: REDUCE(v; a.., rest..) is
  *     LOAD(INDEX(AFTER(T, END(STORE(INDEX(T, j'..), op(LOAD(INDEX(T, j'..), neutral, a != 0), REDUCE(v'; rest..))),
  *                             a.., j'..)), j..))
- * where j'.. are ranges of their own and v' is v there. So a block of a's iterations reads its part of an operand that
- * does not vary along j from a near cache again and again, where all of a's iterations read more than that cache holds
+ * where j'.. are ranges of their own and v' is v there. So a block of iterations of a reads its part of an operand that
+ * does not vary along j from a near cache again and again, where all iterations read more than that cache holds
  * (the panel of a long product). A sum is added up as NEST does it. UPCAST axes have elements of T of their own
- * (kept_widen). Must hold: the sizes are known, nothing else is summed around the REDUCEs, nothing under them is staged,
- * and no axis is split later.
+ * (kept_widen). Must hold: sizes are known, nothing else is summed around the REDUCEs, nothing under them is staged, and
+ * no axis is split later.
  */
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
@@ -74,7 +74,8 @@ static const UOp *carried(Carry *c, const UOp *reduce)
     Op op = (Op)reduce->arg.i;
     DType t = (DType)reduce->dtype;
     const UOp *size = uop_index(g, c->elements), *memory = uop_buffer(g, t, &size, 1, c->slot++, SPACE_LOCAL),
-              *part = reduce->src[0], *here = element_at(g, memory, c->twin_place), *number = uop_index(g, 0), *end[130];
+              *part = reduce->src[0], *here = element_at(g, memory, c->twin_place), *number = uop_index(g, 0),
+              *end[130];
     uint32_t rest = 1 + c->nouter, n = 1;
     if (reduce->nsrc > rest) part = uop_reduce_ranges(g, op, part, reduce->src + rest, reduce->nsrc - rest);
     part = uop_substitute(g, part, c->loop, c->twin, c->nloop);

@@ -19,7 +19,8 @@ enum {
     LEAST_PANEL = 4096,
     MOST_PANEL = 1 << 20,
     MOST_TILES = 4096,
-    LINE = 64
+    LINE = 64,
+    FRACTION = 30                                            /* bits of a quotient by a constant */
 };
 /* open loops, outermost first, where instruction `at` stands */
 typedef struct { const UOp *range[NEST]; uint32_t n, at; } Nest;
@@ -105,8 +106,9 @@ static const char *next_panel(CRender *r, const UOp *load, int64_t least_trips, 
         return NULL;
     const char *p = cr_value(r, counter);
     *bytes = range_step(i, last) * size / tiles;
-    return cr_text(r, "%s + ((%s + 1) * %ld + (%s * %ld + (%s - %s * %ld)) / %ld)", cr_memory(r, a), p, (long)panel,
-                   tile, (long)panel, cr_position(r, a, 0), p, (long)panel, (long)tiles);
+    return cr_text(r, "%s + ((%s + 1) * %ld + ((%s * %ld + (%s - %s * %ld)) * %ld >> %d))", cr_memory(r, a), p,
+                   (long)panel, tile, (long)panel, cr_position(r, a, 0), p, (long)panel, (1L << FRACTION) / (long)tiles,
+                   FRACTION);
 }
 
 void cpu_prefetch_panel(CRender *r, const UOp *load)
