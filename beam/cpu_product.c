@@ -28,7 +28,7 @@ enum {
 /* Cycles of a loop beside its products, and of each load in it (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216
  * of 6 x 4); the rate of tiles whose rows push each other out of the cache, and of those whose places need registers;
  * shares of tiles that are filled: at least, and for another cut. */
-static const double loop_cycles = 0.6, load_cycles = 0.08, crowded_rate = 0.6, scattered_rate = 0.8, least_filled = 0.7,
+static const double loop_cycles = 0.6, load_cycles = 0.1, crowded_rate = 0.6, scattered_rate = 0.8, least_filled = 0.7,
                     better_filled = 0.02;
 /* How much of a core's cache a column of tiles may fill, and bytes a cycle from beyond it: 450 x 12544 by 1024 columns
  * takes 49 ms in tiles of 6 x 4 vectors (3.2 MB a column), 33 ms in those of 12 x 2 (1.6 of 2 MB), on two cores. */
@@ -36,9 +36,11 @@ static const double column_share = 0.875, beyond_rate = 6;
 /* The same for columns that are not packed, which the processor fetches ahead: 4096 x 4096 by 64 columns takes 93 ms in
  * tiles of 4 x 4 vectors, 76 in those of 6 x 4 and 8 x 2, on two cores with 1 MB each. */
 static const double stream_rate = 20;
-/* Bytes of vectors a cycle, from wherever they come: a dot product of bytes, r_64_56_56_3_3_64, takes 0.30 ms in tiles
- * of 4 x 4 vectors, 0.34 of 4 x 2, 0.26 of 7 x 2, 8 x 2 and 14 x 2. */
-static const double vector_rate = 25;
+/* Of the bytes that a core loads in a cycle: what vectors come at, from wherever they come. A dot product of bytes,
+ * r_64_56_56_3_3_64, takes 0.30 ms in tiles of 4 x 4 vectors, 0.34 of 4 x 2, 0.26 of 7 x 2, 8 x 2 and 14 x 2 where a
+ * core loads 64; 1500 x 64 by 1500 columns 41 ms in tiles of 10 x 2, 36 of 5 x 4 and 6 x 4 where it loads 128. */
+static const double vector_share = 0.4;
+enum { LOAD_BYTES = 64 };           /* where nobody knows */
 
 /* ---- contractions ---- */
 
@@ -95,7 +97,8 @@ static double tile_score(const Trial *p, const TileKind *t, int64_t mr, int64_t 
     double fma = (double)(mr * nv), loads = owns ? fma + (double)nv : (double)(mr + nv),
            cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
     if (m > mr) cycles = fmax(cycles, column_cycles(p, t->lane, nv));
-    if (!owns) cycles = fmax(cycles, (double)(nv * p->t->vector_bytes) / vector_rate);
+    int32_t loads_bytes = p->t->load_bytes ? p->t->load_bytes : LOAD_BYTES;
+    if (!owns) cycles = fmax(cycles, (double)(nv * p->t->vector_bytes) / (vector_share * loads_bytes));
     double latency = fma >= 8 ? 1 : fma / 8,
            waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
     int64_t parts = ceil_to(n, nv * p->lanes) / (nv * p->lanes);

@@ -8,8 +8,8 @@
  * where j'.. are ranges of their own and v' is v there. So a block of iterations of a reads its part of an operand that
  * does not vary along j from a near cache again and again, where all iterations read more than that cache holds
  * (the panel of a long product). A sum is added up as NEST does it. UPCAST axes have elements of T of their own
- * (kept_widen). Must hold: sizes are known, nothing else is summed around the REDUCEs, nothing under them is staged, and
- * no axis is split later.
+ * (kept_widen). Must hold: sizes are known, nothing else is summed around the REDUCEs, none of their values is staged,
+ * and no axis is split later.
  */
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"

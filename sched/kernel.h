@@ -124,6 +124,7 @@ typedef struct Target {
     const char *kind;               /* "cpu", "cuda", "reference" */
     int32_t vector_bytes;           /* widest vector register, 64 for AVX-512; 16 for CUDA (float4) */
     int32_t vector_registers;       /* 32, 16 */
+    int32_t load_bytes;             /* that a core takes from its first cache in a cycle; 0: not known */
     int32_t threads;                /* cores, or SMs */
     int64_t l1_bytes, l2_bytes;     /* a core's caches; shared memory a workgroup on CUDA */
     bool has_locals, has_threads, has_fma, has_f16, has_bf16;

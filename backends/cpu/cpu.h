@@ -83,7 +83,7 @@ typedef struct {
     int64_t l1_bytes, l2_bytes;
     /* the processor, by processor_read: its widest vectors; bits of graph/wmma.def; has_exp2: 2^x in few instructions;
      * has_own: backends/x86 makes code for it */
-    int vector_bytes, vector_registers;
+    int vector_bytes, vector_registers, load_bytes;
     uint32_t rows;
     bool has_fma, has_exp2, has_own;
     char name[128], features[256];

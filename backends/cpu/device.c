@@ -19,6 +19,7 @@ static Target target_of(const Machine *m)
     return (Target){ .kind = "cpu",
                      .vector_bytes = m->vector_bytes,
                      .vector_registers = m->vector_registers,
+                     .load_bytes = m->load_bytes,
                      .threads = m->count,
                      .l1_bytes = m->l1_bytes,
                      .l2_bytes = m->l2_bytes,

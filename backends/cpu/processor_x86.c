@@ -46,6 +46,18 @@ static Sets sets(void)
     return s;
 }
 
+/* AMD's family 19h, whose AVX-512 is made of halves. */
+static bool has_halves(void)
+{
+    enum { LAST_FAMILY = 0xf, ZEN_4 = 0x19 };
+    char vendor[13] = "";
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(0, 0, &a, &b, &c, &d)) return false;
+    memcpy(vendor, &b, 4), memcpy(vendor + 4, &d, 4), memcpy(vendor + 8, &c, 4);
+    __get_cpuid_count(1, 0, &a, &b, &c, &d);
+    return !strcmp(vendor, "AuthenticAMD") && (a >> 8 & 0xf) == LAST_FAMILY && LAST_FAMILY + (a >> 20 & 0xff) == ZEN_4;
+}
+
 static void brand(char name[128])
 {
     unsigned r[13] = { 0 };
@@ -69,6 +81,7 @@ void processor_read(Machine *m)
              s.amx ? " amx" : "");
     m->vector_bytes = s.avx512 ? 64 : s.avx ? 32 : 16;
     m->vector_registers = s.avx512 ? 32 : 16;
+    m->load_bytes = s.avx512 && !has_halves() ? 128 : 64;
     m->rows = (s.amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) | (s.bf16 ? 1u << WMMA_dot_bf16 : 0) |
         (s.vnni ? 1u << WMMA_vnni_u8 : 0) | (s.avx_vnni ? 1u << WMMA_avx_u8 : 0);
     m->has_fma = s.fma || s.avx512;
