@@ -315,6 +315,10 @@ void cpu_contract(Trial *p, int lane)
     bool columns = !batch_of(p) && has_large_columns(p, lane);
     Tile best = best_tile(p, lane, 0, columns);
     bool cut = meets_constants(p, lane) && cut_rows(p, lane, best.m, 4 * p->lanes, false);
+    if (cut) {                                                      /* threads take stretches of rows each */
+        p->size[best.m] = trial_size(p, best.m);
+        best = best_tile(p, lane, 0, false);
+    }
     cpu_lanes(p, lane, n < p->lanes ? lanes_of_short(p, lane, n) : p->lanes, best.nv);
     if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);
