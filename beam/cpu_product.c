@@ -11,7 +11,7 @@
  * CHOICES: pairs of axes of a TC that are tried; SHORT_SUM: terms; TABLE_MAX: places of a table that are unrolled;
  * STRETCH: rows that pay for weights from memory where no tiles are; TERMS: of a sum that is added up at once, as
  * libraries do; OWN_COLUMNS: bytes of weights of which each thread reads some; LONG_LOOP, MANY_SUMS: iterations and
- * vectors of sums of a loop that takes two terms at once. */
+ * vectors of sums of a loop that takes two terms at once; FEW_ROWS: of its tiles, each a value in a register. */
 enum {
     DOT_OTHERS = 4,
     PLACES = 12,
@@ -23,6 +23,7 @@ enum {
     OWN_COLUMNS = 512 << 10,
     LONG_LOOP = 16,
     MANY_SUMS = 12,
+    FEW_ROWS = 8,
     LINE = 64
 };
 /* Cycles of a loop beside its products, and of each load in it (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216
@@ -39,7 +40,7 @@ static const double stream_rate = 20;
 /* Of the bytes that a core loads in a cycle: what vectors come at, from wherever they come. A dot product of bytes,
  * r_64_56_56_3_3_64, takes 0.30 ms in tiles of 4 x 4 vectors, 0.34 of 4 x 2, 0.26 of 7 x 2, 8 x 2 and 14 x 2 where a
  * core loads 64; 1500 x 64 by 1500 columns 41 ms in tiles of 10 x 2, 36 of 5 x 4 and 6 x 4 where it loads 128. */
-static const double vector_share = 0.4;
+static const double vector_share = 0.39;
 enum { LOAD_BYTES = 64 };           /* where nobody knows */
 
 /* ---- contractions ---- */
@@ -303,7 +304,7 @@ static void unroll_pairs(Trial *p, const Tile *tile)
     uint32_t n = opt_axes(p->k, axis, 64);
     const UOp *last = n ? axis[n - 1] : NULL;
     if (!last || range_type(last) != AXIS_REDUCE || !uop_is_const(last->src[0]) || last->src[0]->vmax % 2 ||
-        last->src[0]->vmax < LONG_LOOP || tile->mr * tile->nv < MANY_SUMS ||
+        last->src[0]->vmax < LONG_LOOP || tile->mr * tile->nv < MANY_SUMS || tile->mr > FEW_ROWS ||
         tile->mr * tile->nv + tile->nv > registers(p) - 2)
         return;
     cpu_split(p, range_number(last), 2, AXIS_UNROLL);
