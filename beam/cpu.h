@@ -1,5 +1,6 @@
 /* What the files of the CPU's heuristic share: heuristic.c chooses, cpu_axis.c knows loops, lanes and threads,
- * cpu_product.c sums of products, cpu_carry.c where their loops stand. A loop is named by its range's number. */
+ * cpu_product.c sums of products, cpu_units.c those that the device has operations for, cpu_carry.c where their loops
+ * stand. A loop is named by its range's number. */
 #ifndef TG_BEAM_CPU_H
 #define TG_BEAM_CPU_H
 #include "beam/trial.h"
@@ -31,7 +32,18 @@ int cpu_farthest(const Trial *p);
 /* the loop that balances best among threads, first where that is as good; -1: none is preferred */
 void cpu_share(Trial *p, int first);
 
-/* tiles or dot products of the device; false: nothing changed */
+/* cpu_product.c: mr rows along loop m of nv vectors each, and the share of the multiply-add peak that it reaches */
+typedef struct { int m; int64_t mr, nv; double score; } Tile;
+/* others: registers that hold neither sums nor vectors of the lane axis; columns: threads take columns of tiles each */
+Tile cpu_best_tile(const Trial *p, int lane, int64_t others, bool columns);
+uint64_t cpu_batch(const Trial *p);                                     /* loops on which all that is summed depends */
+bool cpu_meets_constants(const Trial *p, int number);                   /* some that are summed vary along it */
+bool cpu_large_columns(const Trial *p, int lane);                       /* so many bytes that threads share them out */
+/* a stretch of rows goes with all columns before the next, where rows are more than a core's cache holds */
+bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, bool tiled);
+void cpu_share_columns(Trial *p, int n);           /* after it, where stretches alone do not balance */
+void cpu_unroll_parts(Trial *p);                   /* of a byte that holds several numbers */
+/* cpu_units.c: tiles or dot products of the device; false: nothing changed */
 bool cpu_operations(Trial *p, const Kernel *k);
 /* lanes along an output axis, rows of accumulators along another */
 void cpu_contract(Trial *p, int lane);

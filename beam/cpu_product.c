@@ -1,5 +1,5 @@
-/* See cpu.h: sums of products. Tiles and dot products of the device's own first, else a tile of MR x NV vector
- * accumulators. */
+/* See cpu.h: sums of products in a tile of MR x NV vector accumulators, where the device has no operation of its own
+ * for them (cpu_units.c). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,17 +7,13 @@
 #include "beam/cpu.h"
 #include "graph/wmma.h"
 
-/* DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers;
- * CHOICES: pairs of axes of a TC that are tried; SHORT_SUM: terms; TABLE_MAX: places of a table that are unrolled;
- * STRETCH: rows that pay for weights from memory where no tiles are; TERMS: of a sum that is added up at once, as
- * libraries do; OWN_COLUMNS: bytes of weights of which each thread reads some; LONG_LOOP, MANY_SUMS: iterations and
- * vectors of sums of a loop that takes two terms at once; FEW_ROWS: of its tiles, each a value in a register. */
+/* PLACES: addresses that stay in registers; SHORT_SUM: terms; STRETCH: rows that pay for weights from memory where no
+ * tiles are; TERMS: of a sum that is added up at once, as libraries do; OWN_COLUMNS: bytes of weights of which each
+ * thread reads some; LONG_LOOP, MANY_SUMS: iterations and vectors of sums of a loop that takes two terms at once;
+ * FEW_ROWS: of its tiles, each a value in a register. */
 enum {
-    DOT_OTHERS = 4,
     PLACES = 12,
-    CHOICES = 8,
     SHORT_SUM = 128,
-    TABLE_MAX = 9,
     STRETCH = 48,
     TERMS = 256,
     OWN_COLUMNS = 512 << 10,
@@ -44,13 +40,6 @@ static const double vector_share = 0.39;
 enum { LOAD_BYTES = 64 };           /* where nobody knows */
 
 /* ---- contractions ---- */
-
-typedef struct {
-    int m;
-    int64_t mr, nv;
-    double score;
-    bool pad_m;
-} Tile;
 
 static int64_t registers(const Trial *p) { return p->t->vector_registers - 2; }
 
@@ -144,12 +133,12 @@ static void consider(const Trial *p, Tile *best, const TileKind *t, int number, 
                 continue;
             double s = tile_score(p, t, mr, nv, m, n) * (crowded(p, number, mr) ? crowded_rate : 1) *
                 (mr > PLACES && scattered(p, number) ? scattered_rate : 1);
-            if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
+            if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s };
         }
 }
 
 /* Do the columns of what is summed have so many bytes that threads should share them out? */
-static bool has_large_columns(const Trial *p, int lane)
+bool cpu_large_columns(const Trial *p, int lane)
 {
     double all = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
@@ -177,9 +166,9 @@ static int64_t distance(const Trial *p, int number)
 
 /* Of axes that make equal tiles, that whose rows are nearest: a 3 x 3 convolution of bytes, 64 to 32 channels of 256 x
  * 256, takes 4.3 ms in tiles of 10 lines, 3.5 in those of 10 columns. */
-static Tile best_tile(const Trial *p, int lane, int64_t others, bool columns)
+Tile cpu_best_tile(const Trial *p, int lane, int64_t others, bool columns)
 {
-    Tile best = { -1, 1, 1, 0, false };
+    Tile best = { -1, 1, 1, 0 };
     TileKind t = { lane, owns_vectors(p, lane), columns, others };
     int64_t n = p->size[lane];
     consider(p, &best, &t, -1, 1, n);
@@ -196,7 +185,7 @@ static Tile best_tile(const Trial *p, int lane, int64_t others, bool columns)
 }
 
 /* Axes on which all that is summed depends. */
-static uint64_t batch_of(const Trial *p)
+uint64_t cpu_batch(const Trial *p)
 {
     uint64_t batch = p->outs;
     for (uint32_t i = 0; i < p->naccess; i++)
@@ -206,7 +195,7 @@ static uint64_t batch_of(const Trial *p)
 
 /* A short loop of the sum along which a constant that varies with the others does not: parts of it (four bits of a
  * byte), which are then known ones. */
-static void unroll_parts(Trial *p)
+void cpu_unroll_parts(Trial *p)
 {
     for (uint32_t r = p->nout; r < p->naxis; r++) {
         int number = p->number[r];
@@ -230,7 +219,7 @@ static int64_t lanes_of_short(Trial *p, int lane, int64_t n)
 }
 
 /* Some constant that is summed varies along it. */
-static bool meets_constants(const Trial *p, int number)
+bool cpu_meets_constants(const Trial *p, int number)
 {
     bool meets = false;
     for (uint32_t i = 0; i < p->naccess; i++)
@@ -267,7 +256,7 @@ static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool ti
 
 /* Where rows are more than a core's cache holds, each column of tiles would fetch all of them again: a stretch of rows
  * goes with all columns before the next. */
-static bool cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
+bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
 {
     int64_t bytes = 0, size = 1;
     int rows = -1;
@@ -276,7 +265,7 @@ static bool cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
         int64_t own = number == n || is_symbolic(p, number) ? 0 : bytes_along(p, number, n);
         if (own && p->size[number] > size) rows = number, bytes = own, size = p->size[number];
     }
-    if (rows < 0 || bytes <= p->t->l2_bytes / 2 || p->size[n] < least || p->shared || batch_of(p)) return false;
+    if (rows < 0 || bytes <= p->t->l2_bytes / 2 || p->size[n] < least || p->shared || cpu_batch(p)) return false;
     double filled = 0;
     int64_t stretches = stretches_of(p, size, bytes, tiled && rows == m, &filled);
     if (!stretches || filled < least_filled || (!tiled && (rows != m || size / stretches < STRETCH))) return false;
@@ -285,7 +274,7 @@ static bool cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
 }
 
 /* Where stretches alone do not balance, threads take pairs of a stretch and a column. */
-static void share_columns(Trial *p, int n)
+void cpu_share_columns(Trial *p, int n)
 {
     const UOp *axis[64];
     opt_axes(p->k, axis, 64);
@@ -313,12 +302,12 @@ static void unroll_pairs(Trial *p, const Tile *tile)
 void cpu_contract(Trial *p, int lane)
 {
     int64_t n = p->size[lane];
-    bool columns = !batch_of(p) && has_large_columns(p, lane);
-    Tile best = best_tile(p, lane, 0, columns);
-    bool cut = meets_constants(p, lane) && cut_rows(p, lane, best.m, 4 * p->lanes, false);
+    bool columns = !cpu_batch(p) && cpu_large_columns(p, lane);
+    Tile best = cpu_best_tile(p, lane, 0, columns);
+    bool cut = cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, 4 * p->lanes, false);
     if (cut) {                                                      /* threads take stretches of rows each */
         p->size[best.m] = trial_size(p, best.m);
-        best = best_tile(p, lane, 0, false);
+        best = cpu_best_tile(p, lane, 0, false);
     }
     cpu_lanes(p, lane, n < p->lanes ? lanes_of_short(p, lane, n) : p->lanes, best.nv);
     if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
@@ -327,186 +316,15 @@ void cpu_contract(Trial *p, int lane)
     for (uint32_t i = 0; i < 64; i++)
         if ((int)i != lane && (!(p->outs >> i & 1) || trial_shares(p, (int)i, lane))) inside |= UINT64_C(1) << i;
     /* short sums wait for what they store: row by row */
-    if (!batch_of(p) || p->reduced > SHORT_SUM) cpu_move_out(p, lane, inside);
-    unroll_parts(p);
+    if (!cpu_batch(p) || p->reduced > SHORT_SUM) cpu_move_out(p, lane, inside);
+    cpu_unroll_parts(p);
     cut_sum(p->out, p->k, p->t, TERMS);
     unroll_pairs(p, &best);
-    if (cut) share_columns(p, lane);
+    if (cut) cpu_share_columns(p, lane);
     /* of a batch each thread takes some whole */
-    else cpu_share(p, columns || (!batch_of(p) && best.m < 0) ? lane : -1);
+    else cpu_share(p, columns || (!cpu_batch(p) && best.m < 0) ? lane : -1);
     trial_pack(p);
     cpu_carry(p, lane, best.nv);
-}
-
-/* ---- tiles ---- */
-
-typedef struct { int k, m, n; int32_t row; } TilePlan;
-
-/* Can the operands of the TC be made? */
-static bool is_fragmented(const Kernel *k)
-{
-    Kernel *trial = kernel_clone(k);
-    bool good = kernel_fragments(trial) == TG_OK;
-    kernel_free(trial);
-    return good;
-}
-
-/* Of what is summed the constants vary along it, and nothing else; where there are none, some of it does. */
-static bool separates_lanes(const Trial *p, int number)
-{
-    bool constants = false, with = false, exact = true;
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        bool varies = a->ranges >> number & 1;
-        if (a->store || !(a->ranges & p->reduces)) continue;
-        constants |= a->constant;
-        with |= varies;
-        exact &= varies == a->constant;
-    }
-    return constants ? exact : with;
-}
-
-/* What is summed varies with m or with n, some of it with each, constants with n. */
-static bool separates(const Trial *p, int m, int n)
-{
-    bool with_m = false, with_n = false;
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        bool one = a->ranges >> m & 1, two = a->ranges >> n & 1;
-        if (a->store || !(a->ranges & p->reduces)) continue;
-        if ((one && two) || (one && a->constant)) return false;
-        with_m |= one;
-        with_n |= two;
-    }
-    return with_m && with_n;
-}
-
-/* Where m makes one tile only, two of another axis on which no constant depends share what is loaded of B. */
-static void second_row(Trial *p, const TilePlan *t)
-{
-    for (uint32_t i = p->nout; i-- > 0;) {
-        int other = p->number[i];
-        if (other != t->m && other != t->n && p->size[other] > 1 && !meets_constants(p, other) &&
-            cpu_split(p, other, 2, AXIS_UPCAST))
-            return;
-    }
-}
-
-/* The pair of axes that TC takes when it takes m and n: which operand is whose, it says itself. */
-static bool try_tc(Trial *p, const TilePlan *t)
-{
-    for (int32_t choice = 0; choice < CHOICES; choice++)
-        if (trial_op(p,
-                     (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, t->k), .factor = t->row + 16 * choice }))
-            return true;
-    return false;
-}
-
-/* A short loop of the sum that finds its places by a table (which parts of two numbers are multiplied): they become
- * known ones. */
-static void unroll_tables(Trial *p)
-{
-    for (uint32_t r = p->nout; r < p->naxis; r++) {
-        int number = p->number[r];
-        bool table = false;
-        for (uint32_t i = 0; i < p->naccess; i++)
-            table |= (p->access[i].ranges >> number & 1) && p->access[i].step[number] == NO_STEP;
-        if (table && p->size[number] <= TABLE_MAX && !is_symbolic(p, number))
-            cpu_split(p, number, p->size[number], AXIS_UNROLL);
-    }
-}
-
-/* A product for each of what weights depend on: all of one before the next. */
-static bool share_batch(Trial *p, uint64_t batch)
-{
-    int number = __builtin_ctzll(batch);
-    if ((batch & (batch - 1)) || is_symbolic(p, number) || opt_axis(p->k, number) < 0) return false;
-    cpu_first(p, number);
-    return trial_split(p, number, trial_size(p, number), AXIS_THREAD, false);
-}
-
-/* Two by two tiles of m and n where they are long enough; every window must be packed, or lie as it should. */
-static bool try_tiles(Trial *p, const TilePlan *t)
-{
-    const Wmma *w = &wmma_row[t->row];
-    bool cut = cut_rows(p, t->n, t->m, 4 * w->n, true);
-    double filled;
-    int64_t n = p->size[t->n], tiles = 1, rows = wmma_cover(trial_size(p, t->m), &tiles, &filled);
-    if (!rows || n < w->n || p->size[t->k] % w->k) return false;
-    if (!cpu_split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) ||
-        !cpu_split(p, t->m, rows * tiles, AXIS_UPCAST))
-        return false;
-    if (tiles == 1) second_row(p, t);
-    unroll_tables(p);
-    if (!try_tc(p, t)) return false;
-    uint64_t batch = batch_of(p);
-    if (batch && meets_constants(p, t->n) && !p->shared) cut = share_batch(p, batch);
-    if (cut) share_columns(p, t->n);
-    else {
-        if (opt_axis(p->k, t->n) >= 0 && meets_constants(p, t->n)) cpu_move_out(p, t->n, p->outs & ~batch);
-        cpu_share(p, batch ? -1 : t->n);
-    }
-    trial_pack(p);
-    return is_fragmented(p->k);
-}
-
-/* Sums of products that the device has a tile operation for. n is best where the store is contiguous. */
-static bool tiles_of(Trial *p, const Kernel *k, int32_t row)
-{
-    for (uint32_t r = p->naxis; r-- > p->nout;)
-        for (uint32_t n = p->nout; n-- > 0;)
-            for (uint32_t m = p->nout; m-- > 0;) {
-                TilePlan t = { p->number[r], p->number[m], p->number[n], row };
-                if (m == n || is_symbolic(p, t.k) || is_symbolic(p, t.m) || is_symbolic(p, t.n) ||
-                    !separates(p, t.m, t.n))
-                    continue;
-                if (try_tiles(p, &t)) return true;
-                trial_again(p, k);
-            }
-    return false;
-}
-
-/* Rows of vectors as in contract, each lane the dot product of neighbours along axis r. */
-static bool try_dots(Trial *p, int r, int lane, int32_t row)
-{
-    const Wmma *w = &wmma_row[row];
-    if (p->size[lane] < w->n || p->size[r] % w->k || !separates_lanes(p, lane)) return false;
-    Tile best = best_tile(p, lane, DOT_OTHERS, has_large_columns(p, lane));
-    if (!cpu_split(p, lane, w->n, AXIS_UPCAST)) return false;
-    if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
-    if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);
-    cpu_move_out(p, lane, p->outs);
-    unroll_parts(p);
-    cpu_share(p, lane);
-    if (!try_tc(p, &(TilePlan){ .k = r, .row = row })) return false;
-    trial_pack(p);
-    return is_fragmented(p->k);
-}
-
-static bool dots_of(Trial *p, const Kernel *k, int32_t row)
-{
-    for (uint32_t r = p->naxis; r-- > p->nout;)
-        for (uint32_t n = p->nout; n-- > 0;) {
-            if (!is_symbolic(p, p->number[r]) && !is_symbolic(p, p->number[n]) &&
-                try_dots(p, p->number[r], p->number[n], row))
-                return true;
-            trial_again(p, k);
-        }
-    return false;
-}
-
-/* Tiles first: they do the most at once. */
-bool cpu_operations(Trial *p, const Kernel *k)
-{
-    for (int tiled = 1; tiled >= 0; tiled--)
-        for (int32_t row = 0; row < WMMA_COUNT; row++) {
-            const Wmma *w = &wmma_row[row];
-            if ((p->products != w->a && p->products != w->b) || !(p->t->wmma >> row & 1) || w->lanes > 1 ||
-                wmma_tiled(w) != tiled)
-                continue;
-            if (tiled ? tiles_of(p, k, row) : dots_of(p, k, row)) return true;
-        }
-    return false;
 }
 
 /* Both operands run along the reduce: lanes there, a tile of output pairs. */
