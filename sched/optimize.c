@@ -38,9 +38,9 @@ void opt_print(Text *out, const OptList *l)
         const OptOp *o = &l->op[i];
         text_add(out, "%s%s", i ? "; " : "", opt_name[o->kind]);
         if (o->kind != OPT_NOLOCALS) text_add(out, " %d", o->axis);
-        if (o->kind == OPT_SPLIT || o->kind == OPT_PADTO || o->kind == OPT_SWAP || o->kind == OPT_TC)
+        if (o->kind == OPT_SPLIT || o->kind == OPT_PADTO || o->kind == OPT_SWAP || o->kind == OPT_TC ||
+            o->kind == OPT_CARRY)
             text_add(out, " %d", o->factor);
-        if (o->kind == OPT_CARRY) text_add(out, " %d", o->factor);
         if (o->kind == OPT_STAGE) text_add(out, " %d %d", o->factor, o->target);
         if (o->kind == OPT_SPLIT) text_add(out, " %s%s", target_name[o->target], o->top ? " TOP" : "");
         if (o->kind == OPT_PACK && o->top) text_add(out, " NARROW");

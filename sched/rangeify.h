@@ -103,11 +103,11 @@ void index_reshape(Rangeify *r, const Shape *to, const Shape *from, const UOp *c
 const UOp *index_simplify(Rangeify *r, const UOp *u);
 const UOp *index_math(Graph *g, Op op, const UOp *a, const UOp *b);
 static inline const UOp *index_add(Graph *g, const UOp *a, const UOp *b) { return index_math(g, UOP_ADD, a, b); }
-/* Is the range among those that u (a REDUCE, an END) ends? */
 static inline const UOp *element_at(Graph *g, const UOp *memory, const UOp *at)
 {
     return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, memory, at);
 }
+/* Is the range among those that u (a REDUCE, an END) ends? */
 bool ends_range(const UOp *u, const UOp *range);
 
 /* What an OptOp puts in place of one range: its value, and the ranges that stand in END and REDUCE lists instead; where

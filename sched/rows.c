@@ -9,7 +9,7 @@
 #include "sched/layout.h"
 #include "sched/rangeify.h"
 
-enum { LINE = 64, LEAST_ROW = 6 * LINE, PASSES = 4, FULL_LOADS = 64, FULL_STORES = 8 };
+enum { LINE = 64, LEAST_ROW = 6 * LINE, PASSES = 4 };
 
 static uint32_t accesses(const Access *a) { return a->nstore + a->nload; }
 static const UOp *access_at(const Access *a, uint32_t i)
@@ -77,7 +77,7 @@ static bool is_mixed(const Layout *l, const UOp *index)
 
 static void refuse_mixed(Layout *all, const Kernel *k, const Access *a, bool *wanted)
 {
-    bool all_seen = a->nload < FULL_LOADS && a->nstore < FULL_STORES;
+    bool all_seen = a->nload < sizeof a->load / sizeof *a->load && a->nstore < sizeof a->store / sizeof *a->store;
     for (uint32_t p = 0; !all_seen && p < k->nparam; p++)
         if (k->param[p].buffer->op == UOP_BUFFER) wanted[buffer_slot(k->param[p].buffer)] = false;
     for (uint32_t i = 0; i < accesses(a); i++) {
