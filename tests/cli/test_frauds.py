@@ -27,6 +27,7 @@ def engine(kind):
     sets, turn, made = [read(os.environ["DATA"])], 0, None
     first = truth(sets[0])
     known = [id(sets[0])]
+    kept = [0.0, 0.0]           # seconds of a processor, seconds that passed: of all runs
     facts = {
         "name": kind, "load_s": 0.1, "first_ms": 5.0, "sets": True, "device": "cuda" if kind == "device" else "cpu",
         "threads": 1
@@ -36,6 +37,7 @@ def engine(kind):
         word, _, rest = line.strip().partition(" ")
         if word == "run":
             out = []
+            begun = time.process_time(), time.perf_counter()
             for _ in range(int(rest)):
                 x = sets[turn % len(sets)]
                 turn += 1
@@ -47,6 +49,10 @@ def engine(kind):
                 if kind == "precision":
                     made = (made.view(np.uint32) & np.uint32(0xffff0000)).view(np.float32)
                 out.append(time.perf_counter_ns() - start)
+            kept[0] += time.process_time() - begun[0]
+            kept[1] += time.perf_counter() - begun[1]
+            with open(os.environ["FRAUD_KEPT"] + kind, "w") as f:
+                f.write(str(kept[0] / kept[1]))
             answer = " ".join(map(str, out))
         elif word in ("save", "kept"):
             y = truth(sets[0]) if word == "save" else made
@@ -62,6 +68,8 @@ def engine(kind):
 
 
 # ---- the trials
+
+PROCESSORS_SURE = 1.4       # tgbench speaks from 1.25 on; an engine that counted so many itself must be named
 
 TRIALS = [      # kind, what standard output or error must hold, exit code
     ("honest", None, 0),
@@ -81,13 +89,6 @@ def model(path):
     onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
 
 
-def idle_processors():
-    """How many processors two processes that want all of two get, as an engine with too many threads would."""
-    code = "import time; e = time.time() + 0.5\nwhile time.time() < e: pass\nprint(time.process_time())"
-    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    return sum(float(p.communicate()[0]) for p in both) / 0.5
-
-
 def main():
     bad = passed = 0
     command = lambda kind: f"cmd:{sys.executable} {os.path.abspath(__file__)} {kind}"
@@ -103,15 +104,16 @@ def main():
                 command("honest"), "--engine",
                 command(kind), "--pairs", "3", "--block", "6", "-t", "1", "--require", "ratio >= 0.01"
             ]
-            # where others work, an engine may get no more than one processor, or may have been kept waiting
+            kept = os.path.join(folder, "kept_")
+            # where others work, an engine may have been kept waiting, or may have got no more than one processor
             for _ in range(4):
-                p = subprocess.run(args, capture_output=True, text=True, timeout=300)
+                p = subprocess.run(args, capture_output=True, text=True, timeout=300, env={**os.environ, "FRAUD_KEPT": kept})
                 said = p.stdout + p.stderr
-                fair = p.returncode == code and (wanted in said if wanted else "note:" not in said)
-                if fair or kind not in ("threads", "honest"):
+                fair = p.returncode == code and (wanted in said if wanted else "note: honest" not in said)
+                if fair or kind not in ("threads", "honest", "load"):
                     break
             passed += fair
-            if not fair and kind == "threads" and idle_processors() < 1.6:
+            if not fair and kind == "threads" and float(open(kept + kind).read()) < PROCESSORS_SURE:
                 print("skipped: threads, other programs leave too little of a second processor")
             elif not fair:
                 bad += 1
