@@ -442,11 +442,13 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
             *mine |= (is_view(u) || op_is((Op)u->op, FLAG_ALU)) && u->dtype == DT_F32 && loose[u->src[k]->id];
         U v = uop_with(g, u, src),
           p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
+        uint32_t node = graph_origin(g, uop_origin(g, u));
         for (uint32_t k = 0; p && k < 2 && !y; k++)
             y = in_integers(g, v, p->src[k], p->src[!k], row, t->clears_halos, &constants);
         for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_blocks(g, v, p->src[k], p->src[!k], row, &constants);
         *mine |= y && y->dtype == DT_F32;
         if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v);
+        graph_origin(g, node);
         map[u->id] = y ? y : v;
     }
     root = map[root->id];

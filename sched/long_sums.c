@@ -65,7 +65,9 @@ const UOp *cut_long_reduces(Graph *g, const UOp *root, const Target *t)
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id];
         U v = uop_with(g, u, src);
         int64_t parts, axis = is_long(v, t) ? axis_to_cut(v, t, &parts) : -1;
+        uint32_t node = graph_origin(g, uop_origin(g, u));
         map[u->id] = axis < 0 ? v : in_parts(g, v, axis, parts);
+        graph_origin(g, node);
     }
     if (any) root = map[root->id];
     arena_free(a);

@@ -449,7 +449,9 @@ const UOp *sum_parts(Graph *g, const UOp *root, const Target *t)
         U v = uop_with(g, u, src),
           p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->dtype == DT_F32 && v->src[0]->op == UOP_MUL ? v->src[0]
                                                                                                            : NULL;
+        uint32_t node = graph_origin(g, uop_origin(g, u));
         for (uint32_t k = 0; p && k < 2 && !y; k++) y = sum_in_parts(g, v, p->src[k], p->src[!k], row, t, &constants);
+        graph_origin(g, node);
         map[u->id] = y ? y : v;
     }
     root = map[root->id];

@@ -309,10 +309,12 @@ const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id];
         U v = uop_with(g, u, src);
         bool memory = v->op == UOP_PARAM || v->op == UOP_BUFFER || v->op == UOP_CONTIGUOUS || v->op == UOP_COPY;
+        uint32_t node = graph_origin(g, uop_origin(g, u));
         if (find_sum(&s, g, v, &constants)) v = sum_by_tiles(g, &s, t);
         else sums[u->id] = has_sum(sums, u, v);
         bool stored = read[u->id] && !memory && (large[u->id] || sums[u->id]);
         map[u->id] = stored ? contiguous(g, v) : v;
+        graph_origin(g, node);
         sums[u->id] &= !stored;
     }
     if (any) root = map[root->id];
