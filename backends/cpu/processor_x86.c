@@ -103,7 +103,7 @@ const char *const *processor_flags(bool clang)
      * registers are free; loops have the vectors that they should have, and of sums of i64 gcc 12 makes wrong ones
      * beside -fwrapv */
     static const char *const gcc_flags[] = { "-march=native", "-fcf-protection=none", "-fira-region=one",
-                                             "-fno-tree-loop-vectorize", NULL },
+                                             "-fno-tree-loop-vectorize", "--param=avoid-fma-max-bits=0", NULL },
                              *const clang_flags[] = { "-march=native", "-fcf-protection=none",
                                                       "-mprefer-vector-width=512", NULL };
     return clang ? clang_flags : gcc_flags;
