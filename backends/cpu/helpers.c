@@ -31,6 +31,13 @@
 #define MASKED(t, c, n, s, b, mask) \
     "#define tg_load_" t #n "(p, m, a) ({ " t #n " v_ = (a); __typeof__(" mask "(m)) k_ = " mask "(m); if (k_) v_ = (" t #n ")__builtin_ia32_loadu" s b "_mask((const " c " *)(p), v_, k_); v_; })\n" \
     "#define tg_store_" t #n "(p, m, a) ({ __typeof__(" mask "(m)) k_ = " mask "(m); if (k_) __builtin_ia32_storeu" s b "_mask((" c " *)(p), a, k_); })\n"
+/* The same where masks lie in vectors, whose lanes are as wide as the type's (l, o is 0 of it). A store of all lanes is a plain one:
+ * a masked one is 42 operations on a Zen 3. */
+#define MASKED_WIDE(t, n, s, l, o, all) \
+    "#define tg_load_" t #n "(p, m, a) ({ " t #n " v_ = (a), o_; __typeof__(" o " < " o ") m_ = " l "(m, __typeof__(" o " < " o ")); " \
+    "if (__builtin_ia32_movmsk" s "((" t #n ")m_)) o_ = (" t #n ")__builtin_ia32_maskload" s "((const " t #n " *)(p), m_), v_ = (" t #n ")((m_ & (__typeof__(m_))o_) | (~m_ & (__typeof__(m_))v_)); v_; })\n" \
+    "#define tg_store_" t #n "(p, m, a) ({ " t #n " v_ = (a); __typeof__(" o " < " o ") m_ = " l "(m, __typeof__(" o " < " o ")); int k_ = __builtin_ia32_movmsk" s "((" t #n ")m_); " \
+    "if (k_ == " #all ") __builtin_memcpy(p, &v_, sizeof v_); else if (k_) __builtin_ia32_maskstore" s "((" t #n " *)(p), m_, v_); })\n"
 /* p[i] in each lane, where mask m is set; else a's. */
 #define EACH4(of, l) of(l) ", " of(l + 1) ", " of(l + 2) ", " of(l + 3)
 #define EACH8(of, l) EACH4(of, l) ", " EACH4(of, l + 4)
@@ -138,6 +145,9 @@ const char *const cpu_helper[H_COUNT] = {
         MASKED("f32x", "float", 16, "ps", "512", "(unsigned short)__builtin_ia32_cvtd2mask512") MASKED("f32x", "float", 8, "ps", "256", "(unsigned char)__builtin_ia32_cvtd2mask256")
         MASKED("f32x", "float", 4, "ps", "128", "(unsigned char)__builtin_ia32_cvtd2mask128") MASKED("f64x", "double", 8, "pd", "512", "(unsigned char)__builtin_ia32_cvtd2mask256")
         MASKED("f64x", "double", 4, "pd", "256", "(unsigned char)__builtin_ia32_cvtd2mask128")
+        "#elif defined(__AVX2__)\n#define tg_same(m, t) ((t)(m))\n"
+        MASKED_WIDE("f32x", 8, "ps256", "tg_same", "(f32x8){ 0 }", 255) MASKED_WIDE("f32x", 4, "ps", "tg_same", "(f32x4){ 0 }", 15)
+        MASKED_WIDE("f64x", 4, "pd256", "__builtin_convertvector", "(f64x4){ 0 }", 15)
         "#endif\n"
         LOOP_MASKED("f32x", "float", 16) LOOP_MASKED("f32x", "float", 8) LOOP_MASKED("f32x", "float", 4) LOOP_MASKED("f64x", "double", 8) LOOP_MASKED("f64x", "double", 4),
     [H_GATHER] =                /* older machines with AVX-512 were made to gather slower than they load lane by lane; those with its bf16 were not */
