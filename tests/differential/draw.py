@@ -11,6 +11,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from saturate import fitting
+
 SIZES = (1, 2, 3, 4, 5, 7)
 ML, TRAINING, PREVIEW, MS = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview", "com.microsoft"
 WORDS = ["", "a", "b", "A bc", "ä", "x y z", "0.5", "the", "The", "a,b,,c"]
@@ -168,7 +170,7 @@ class Draw:
     def add(self, array, constant=None):
         """A new input, or a constant: an initializer."""
         name = f"x{len(self.values)}"
-        self.values[name] = array
+        self.values[name] = fitting(array)
         if self.chance(0.3) if constant is None else constant:
             self.constants.add(name)
         else:

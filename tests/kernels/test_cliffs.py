@@ -87,7 +87,7 @@ check("a choice by what is read is no gate", loads_with_gates(text) == 0)
 # The larger of two scalars: one instruction, of which GCC makes a branch where it stands as one expression.
 text = dump([helper.make_node("ReduceMin", ["x", "axes"], ["r"]), helper.make_node("Sub", ["x", "r"], ["y"])],
             [160, 128, 17], {"axes": np.array([2])}, "source")
-check("a scalar maximum is no branch", "tg_maxf(" in text and " || v" not in text)
+check("a scalar maximum is no branch", "tg_max" in text[text.index("void r_"):] and " || v" not in text)
 
 # A norm over two axes, then a softmax over one of them: the softmax's sums know a loop that the norm does not.
 nested = [helper.make_node("ReduceL2", ["x", "axes"], ["n"]), helper.make_node("Sub", ["x", "n"], ["s"]),
@@ -121,9 +121,9 @@ check("what is shown in another shape is stored in its own", "r_6_16_3053_16_" i
 
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
-             helper.make_node("Mul", ["m", "v"], ["y"])], [64, 640, 2, 2, 17],
-            {"axis": np.array(4), "w": np.ones((640, 2, 2, 1), "f4"), "v": np.ones((640, 1, 2, 17), "f4")}, "plan")
-check("a list that is too long is cut, not dropped", "r_64_640_2_2_17_17_" in text and "threads 64" in text)
+             helper.make_node("Mul", ["m", "v"], ["y"])], [64, 640, 2, 2, 24],
+            {"axis": np.array(4), "w": np.ones((640, 2, 2, 1), "f4"), "v": np.ones((640, 1, 2, 24), "f4")}, "plan")
+check("a list that is too long is cut, not dropped", "r_64_640_2_2_24_24_" in text and "threads 64" in text)
 
 print(f"{count - len(wrong)} of {count} cliffs are gone")
 if wrong:

@@ -91,7 +91,7 @@ wrong = [
 source = run("dump", model, "--stage", "source")
 checks = {
     "a vector of 3 of scattered elements is gathered, in few kernels": len(re.findall(r"tg_gather\w*\(p|\{ p\d\[", source)) <= 6,
-    "squares and rotations are shuffles": source.count("__builtin_shufflevector") > 1000,
+    "squares and rotations are shuffles": source.count("__builtin_shufflevector") > (1000 if "f32x16 " in source else 500),
     "a diagonal is no sum": "void r_" not in source,
 }
 wrong += [f"{name}: not so" for name, good in checks.items() if not good]

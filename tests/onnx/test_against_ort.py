@@ -3,6 +3,7 @@ one-node models, expected values by onnxruntime.
 
 Skipped where onnxruntime is not installed. A case is a row: operator, opset, inputs, attributes. To add one: a row.
 """
+import os
 import shutil
 import sys
 
@@ -10,8 +11,10 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "differential"))
 import cases
 from random_cases import random_cases
+from saturate import fitting
 
 try:
     import onnxruntime as ort
@@ -733,7 +736,7 @@ def build_model(case):
         if value is None:
             continue
         if isinstance(value, Const):
-            inits.append(numpy_helper.from_array(value.value, f"x{k}"))
+            inits.append(numpy_helper.from_array(fitting(value.value), f"x{k}"))
         else:
             graph_in.append(
                 helper.make_tensor_value_info(f"x{k}", helper.np_dtype_to_tensor_dtype(value.dtype), value.shape))
@@ -743,7 +746,7 @@ def build_model(case):
                ] + ([helper.make_opsetid(domain, opset)] if domain else [])
     model = helper.make_model(helper.make_graph([node], "g", graph_in, outs, inits), opset_imports=imports)
     model.ir_version = 8
-    return model, {f"x{k}": v for k, v in enumerate(inputs) if v is not None and not isinstance(v, Const)}
+    return model, {f"x{k}": fitting(v) for k, v in enumerate(inputs) if v is not None and not isinstance(v, Const)}
 
 
 def write_case(folder, case):
