@@ -273,7 +273,8 @@ bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
     return trial_split(p, rows, stretches, AXIS_THREAD, stretches < size);
 }
 
-/* Where stretches alone do not balance, threads take pairs of a stretch and a column. */
+/* Where stretches are few, threads take pairs of a stretch and a column, so that they can balance (pieces.c: 384 x 3072
+ * by 768 columns in 4 stretches, beside other programs: 16.5 ms, 14.5 in pairs). */
 void cpu_share_columns(Trial *p, int n)
 {
     const UOp *axis[64];
@@ -281,7 +282,7 @@ void cpu_share_columns(Trial *p, int n)
     int64_t stretches = axis[0]->src[0]->vmax;
     for (int at = opt_axis(p->k, n); at > 1; at--)
         trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 });
-    if (stretches % p->t->threads && stretches < 4 * p->t->threads) cpu_split(p, n, trial_size(p, n), AXIS_THREAD);
+    if (stretches < 4 * p->t->threads) cpu_split(p, n, trial_size(p, n), AXIS_THREAD);
 }
 
 /* Two terms an iteration: where every product needs an instruction of its own, those of the loop itself are what a

@@ -72,6 +72,13 @@ typedef struct {
 } TeamJob;
 void team_run(Team *t, const TeamJob *job);                  /* returns when all phases are over */
 
+/* pieces.c: 0 .. n - 1 in a piece a thread, which the threads share out among themselves. pieces_deal: false, there are
+ * too many to count. pieces_take: what a thread does next, some multiple of grain or the rest of a piece; false: all is
+ * taken. Nobody may take while they are dealt. */
+typedef struct { _Atomic uint64_t left; char line[56]; } LoopPiece;
+bool pieces_deal(LoopPiece *p, int threads, int64_t n);
+bool pieces_take(LoopPiece *p, int thread, int threads, int64_t grain, int64_t *first, int64_t *end);
+
 /* time.c: is a kernel of so many parts worth waking these threads? */
 bool cpu_worth_sharing(int threads, const Kernel *k, int64_t count);
 int64_t cpu_cached_ns(const Kernel *k);                      /* what a thread alone needs on values in its cache */

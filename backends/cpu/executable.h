@@ -42,6 +42,7 @@ typedef struct {
     uint32_t step;                      /* of the plan */
     uint32_t works;                     /* this and those behind it that go together: 1, or those of a chain */
     bool windows;                       /* some args are a window a thread */
+    bool balanced;                      /* long enough that threads take pieces of it from each other */
 } Work;
 
 typedef struct { void **arg; uint32_t port; bool output; } Patch;
@@ -70,6 +71,9 @@ struct Executable {
     _Atomic(TgStatus) status;
     uint32_t at, end;                   /* works of the phase */
     bool alone;                         /* the caller does them all */
+    LoopPiece *piece;                       /* a thread's, of the last work of the phase */
+    const Work *dealt;                  /* that work where it is balanced, else NULL */
+    int64_t grain;                      /* of its pieces */
     double *seconds, start;             /* of each step, where they are traced: then each work is a phase */
     const Watcher *watcher;             /* of the caller, for all threads */
     bool over;                          /* the watcher has ended the run */

@@ -2,16 +2,22 @@
  *
  * The steps between two waits are a phase (team_run). A step belongs to part 0 (host functions that have no parts,
  * small copies, kernels without a THREAD range or too small to share) or to all parts, each taking a contiguous piece
- * of the THREAD range, of the bytes, of the function. Of a plan of several devices each has a share of the parts, and
- * its steps belong to these. There is a wait where the plan says so, unless all that ran since the last one and all
- * that comes before the next is part 0's. A plan without shared steps never wakes the team: the caller walks alone. A
- * failed host step ends the run with its phase. Where a JUMP goes is decided between phases.
+ * of the THREAD range, of the bytes, of the function. Of a long last work of a phase, threads that are done take pieces
+ * from the others (pieces.c): works of a phase do not depend on each other. Of a plan of several devices each has a
+ * share of the parts, and its steps belong to these. There is a wait where the plan says so, unless all that ran since
+ * the last one and all that comes before the next is part 0's. A plan without shared steps never wakes the team: the
+ * caller walks alone. A failed host step ends the run with its phase. Where a JUMP goes is decided between phases.
  */
 #include <string.h>
 
 #include "backends/cpu/executable.h"
 #include "common/clock.h"
 #include "graph/base/memory.h"
+
+enum { PIECES = 64 };           /* of a thread's iterations, at most */
+
+/* Which of the threads that run it a part is of one device's work; threads 0: it is none of them. */
+typedef struct { int thread, threads; } Seat;
 
 /* ---- one step ---- */
 
@@ -28,16 +34,33 @@ static void load_vars(const Executable *e, const Work *w, int64_t *vars)
     for (uint32_t i = 0; i < w->nvar; i++) vars[i] = e->vars[w->var[i]];
 }
 
-static void kernel_work(const Executable *e, const Work *w, int thread, int threads, char *scratch)
+/* What a run does of the THREAD range. */
+typedef struct { int64_t first, size; } Extent;
+
+static Extent extent_of(const Work *w, const int64_t *vars)
 {
-    if (w->clears) clear_halos(e, w, thread, threads);
-    if (plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;
-    int64_t vars[KERNEL_VARS];
-    load_vars(e, w, vars);
     int64_t n = w->count >= 0 ? w->count : kernel_value(w->kernel, w->kernel->thread_bound, vars);
-    int64_t first = w->parts ? n * w->part / w->parts : 0, size = w->parts ? n * (w->part + 1) / w->parts - first : n;
-    int64_t begin = first + size * thread / threads, end = first + size * (thread + 1) / threads;
-    if (begin < end) call_kernel(w->kernel, w->fn, w->args, vars, begin, end, scratch);
+    int64_t first = w->parts ? n * w->part / w->parts : 0;
+    return (Extent){ first, (w->parts ? n * (w->part + 1) / w->parts : n) - first };
+}
+
+/* What a thread does next of so much; again: it has done a piece of this work. */
+static bool next_piece(Executable *e, const Work *w, Seat s, int64_t size, bool again, int64_t *begin, int64_t *end)
+{
+    if (w == e->dealt) return pieces_take(e->piece, s.thread, e->device->machine.count, e->grain, begin, end);
+    *begin = size * s.thread / s.threads, *end = size * (s.thread + 1) / s.threads;
+    return !again && *begin < *end;
+}
+
+static void kernel_work(Executable *e, const Work *w, Seat s, char *scratch)
+{
+    if (w->clears) clear_halos(e, w, s.thread, s.threads);
+    if (plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;
+    int64_t vars[KERNEL_VARS], begin, end;
+    load_vars(e, w, vars);
+    Extent x = extent_of(w, vars);
+    for (bool again = false; next_piece(e, w, s, x.size, again, &begin, &end); again = true)
+        call_kernel(w->kernel, w->fn, w->args, vars, x.first + begin, x.first + end, scratch);
 }
 
 /* Its arguments for parts from `part` on: windows begin where the first of these parts does. */
@@ -54,20 +77,31 @@ static void *const *window_args(const Executable *e, const Work *w, int thread, 
     return out;
 }
 
-/* The works of a chain, on a thread's parts: all of them on a group of parts, then on the next. */
-static void chain_work(Executable *e, const Work *w, int thread, int threads, char *scratch)
+static int64_t group_of(const Executable *e, const Work *w)
 {
-    int64_t begin = w->count * thread / threads, end = w->count * (thread + 1) / threads, vars[KERNEL_VARS];
-    int64_t group = e->plan->chain[e->plan->step[w->step].chain - 1].group;
+    return e->plan->chain[e->plan->step[w->step].chain - 1].group;
+}
+
+/* The works of a chain on a group of parts. */
+static void group_work(Executable *e, const Work *w, int thread, int64_t begin, int64_t end, char *scratch)
+{
+    int64_t vars[KERNEL_VARS];
     void *args[KERNEL_PARAMS];
-    for (int64_t p = begin; p < end; p += group)
-        for (const Work *x = w; x < w + w->works; x++) {
-            double start = e->seconds && !thread ? clock_s() : 0;
-            load_vars(e, x, vars);
-            call_kernel(x->kernel, x->fn, window_args(e, x, thread, p, args), vars, p,
-                        p + group < end ? p + group : end, scratch);
-            if (e->seconds && !thread) e->seconds[x->step] += clock_s() - start;
-        }
+    for (const Work *x = w; x < w + w->works; x++) {
+        double start = e->seconds && !thread ? clock_s() : 0;
+        load_vars(e, x, vars);
+        call_kernel(x->kernel, x->fn, window_args(e, x, thread, begin, args), vars, begin, end, scratch);
+        if (e->seconds && !thread) e->seconds[x->step] += clock_s() - start;
+    }
+}
+
+/* The works of a chain, on a thread's parts: all of them on a group of parts, then on the next. */
+static void chain_work(Executable *e, const Work *w, Seat s, char *scratch)
+{
+    int64_t begin, end, group = group_of(e, w);
+    for (bool again = false; next_piece(e, w, s, w->count, again, &begin, &end); again = true)
+        for (int64_t p = begin; p < end; p += group)
+            group_work(e, w, s.thread, p, p + group < end ? p + group : end, scratch);
 }
 
 static int64_t copied_bytes(const Executable *e, const PlanBuffer *b)
@@ -93,12 +127,25 @@ static void host_work(Executable *e, const Work *w, int thread, int threads)
     if (!thread) e->status = host_status(w->call, status);
 }
 
-static void do_work(Executable *e, const Work *w, int thread, int threads, char *scratch)
+static void do_work(Executable *e, const Work *w, Seat s, char *scratch)
 {
-    if (w->works > 1) chain_work(e, w, thread, threads, scratch);
-    else if (w->kind == STEP_KERNEL) kernel_work(e, w, thread, threads, scratch);
-    else if (w->kind == STEP_COPY) copy_work(e, w, thread, threads);
-    else host_work(e, w, thread, threads);
+    if (w->works > 1) chain_work(e, w, s, scratch);
+    else if (w->kind == STEP_KERNEL) kernel_work(e, w, s, scratch);
+    else if (w->kind == STEP_COPY) copy_work(e, w, s.thread, s.threads);
+    else host_work(e, w, s.thread, s.threads);
+}
+
+/* A long last work of the phase is dealt out. */
+static void deal(Executable *e, const Work *w)
+{
+    int threads = e->device->machine.count;
+    int64_t vars[KERNEL_VARS], size = w->count;
+    e->dealt = NULL;
+    if (!w->balanced) return;
+    load_vars(e, w, vars);
+    if (w->works < 2) size = extent_of(w, vars).size;
+    e->grain = w->works > 1 ? group_of(e, w) : 1 + size / (PIECES * threads);
+    if (pieces_deal(e->piece, threads, size)) e->dealt = w;
 }
 
 /* A failed run takes no jump, so that it ends. */
@@ -117,19 +164,20 @@ static TeamParts next_phase(void *user)
     e->over = watch_over(e->watcher);
     if (e->status != TG_OK || e->over) return TEAM_OVER;
     take_jumps(e);
+    const Work *last = NULL;
     for (e->end = e->at; e->end < e->nwork && e->work[e->end].kind != STEP_JUMP &&
          (e->end == e->at || (!e->work[e->end].wait && !e->seconds));) {
-        shared |= e->work[e->end].shared;
-        e->end += e->work[e->end].works;
+        last = &e->work[e->end];
+        shared |= last->shared;
+        e->end += last->works;
     }
+    if (last) deal(e, last);
     if (e->seconds) e->start = clock_s();
     e->alone = !shared;
     return e->at >= e->nwork ? TEAM_OVER : shared ? TEAM_ALL : TEAM_ONE;
 }
 
-/* Which of the threads that run it a part is of one device's work; threads 0: it is none of them. Devices have equal
- * shares of the parts; where these are fewer, a part does what several devices have to do. */
-typedef struct { int thread, threads; } Seat;
+/* Devices have equal shares of the parts; where these are fewer, a part does what several devices have to do. */
 static Seat seat_of(const Executable *e, int32_t device, int part, int parts)
 {
     int n = e->plan->devices;
@@ -148,8 +196,8 @@ static void do_phase(void *user, int part, int parts)
         if (!s.threads) continue;
         /* of a single part the first does all, as of what is not worth sharing */
         bool whole = !e->work[i].shared || (e->work[i].kind == STEP_KERNEL && e->work[i].count == 1);
-        if (!whole) do_work(e, &e->work[i], s.thread, s.threads, scratch);
-        else if (!s.thread) do_work(e, &e->work[i], 0, 1, scratch);
+        if (!whole) do_work(e, &e->work[i], s, scratch);
+        else if (!s.thread) do_work(e, &e->work[i], (Seat){ 0, 1 }, scratch);
     }
 }
 

@@ -100,6 +100,19 @@ static void thin_waits(Executable *e)
     }
 }
 
+/* Balance is worth it where each thread has so much to do. */
+enum { BALANCED_NS = 20000 };
+
+static bool is_long(const Executable *e, const Work *w)
+{
+    int64_t ns = 0;
+    for (uint32_t k = 0; k < w->works; k++) {
+        if (w[k].kind != STEP_KERNEL || w[k].count == 1) return false;
+        ns += cpu_cached_ns(w[k].kernel);
+    }
+    return ns > (int64_t)BALANCED_NS * e->device->machine.count;
+}
+
 /* The works of a chain go together, and are shared out where one of them is worth it. */
 static void join_chains(Executable *e)
 {
@@ -110,6 +123,7 @@ static void join_chains(Executable *e)
             shared |= e->work[end].shared;
         for (uint32_t k = i; k < end; k++) e->work[k].shared = shared;
         e->work[i].works = end - i;
+        e->work[i].balanced = e->plan->devices < 2 && shared && is_long(e, &e->work[i]);
     }
 }
 
@@ -134,6 +148,7 @@ static void collect(Executable *e, const Code *c, bool once)
     /* sizes: a host function ran, which may have set variables; readers: all threads may be reading them */
     bool wait = false, sizes = false, readers = false;
     e->nwork = e->npatch = 0;
+    if (!e->piece) e->piece = NEW_N(e->memory, LoopPiece, (size_t)e->device->machine.count);
     for (uint32_t i = 0; i < e->plan->nstep; i++) {
         const Step *s = &e->plan->step[i];
         wait |= s->sync;
