@@ -176,10 +176,11 @@ const char *const cpu_helper[H_COUNT] = {
         "#define tg_neon_i8(c, a, b) ((i32x4)vdotq_s32((int32x4_t)(c), (int8x16_t)((int)(a) - (i32x4){ 0 }), (int8x16_t)(b)))\n"
         "#define tg_neon_bf16(c, a, b) ((f32x4)vbfdotq_f32((float32x4_t)(c), (bfloat16x8_t)((int)(a) - (i32x4){ 0 }), (bfloat16x8_t)(b)))\n"
         "#endif\n",
-    [H_WIDEN] =                 /* 16 integers of size s (b, w) and sign (z: none, s) to 32 bits each at once; GCC's conversion makes halves of quarters */
-        "#if defined(__AVX512F__) && !defined(__clang__)\n"
-        "#define tg_widen(T, sign, s, a) ({ T y_; __asm__(\"vpmov\" sign \"x\" s \"d %1, %0\" : \"=v\"(y_) : \"vm\"(a)); y_; })\n"
-        "#else\n#define tg_widen(T, sign, s, a) __builtin_convertvector(a, T)\n#endif\n",
+    [H_WIDEN] =                 /* integers of size s (b, w) and sign (z: none, s) to 32 bits each at once; GCC's conversion makes halves of quarters. M: of twice their size */
+        "#define tg_widens(T, M, sign, s, a) __builtin_convertvector(__builtin_convertvector(a, M), T)\n"
+        "#define tg_widen_at_once(T, M, sign, s, a) ({ T y_; __asm__(\"vpmov\" sign \"x\" s \"d %1, %0\" : \"=v\"(y_) : \"vm\"(a)); y_; })\n"
+        "#if defined(__AVX512F__) && !defined(__clang__)\n#define tg_widen_16 tg_widen_at_once\n#else\n#define tg_widen_16 tg_widens\n#endif\n"
+        "#if defined(__AVX2__) && !defined(__clang__)\n#define tg_widen_8 tg_widen_at_once\n#else\n#define tg_widen_8 tg_widens\n#endif\n",
     [H_HALF] =                  /* scalars; f16: the exponent is moved by a product, so that denormals come out right */
         ALWAYS "float tg_bf16(unsigned short h)\n{\n    return (union { unsigned int i; float f; }){ (unsigned int)h << 16 }.f;\n}\n"
         ALWAYS "unsigned short tg_to_bf16(float f)\n{\n    unsigned int i = (union { float f; unsigned int i; }){ f }.i;\n"

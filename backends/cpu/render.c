@@ -123,11 +123,13 @@ static const char *widen_step(CRender *r, const char *s, int *from, int target, 
 {
     bool sign = element[*from].is_signed;
     int to = integer_of(element[*from].bytes * 2, sign);
-    if (lanes != 16 || element[*from].bytes > 2 || target < 4) return *from = to, convert_step(r, s, to, lanes);
+    if ((lanes != 16 && lanes != 8) || element[*from].bytes > 2 || target < 4)
+        return *from = to, convert_step(r, s, to, lanes);
     const char *size = element[*from].bytes == 1 ? "b" : "w";
     want(r, H_WIDEN);
     *from = integer_of(4, sign);
-    return cr_text(r, "tg_widen(%s, \"%s\", \"%s\", %s)", vec(r, *from, lanes), sign ? "s" : "z", size, s);
+    return cr_text(r, "tg_widen_%u(%s, %s, \"%s\", \"%s\", %s)", lanes, vec(r, *from, lanes), vec(r, to, lanes),
+                   sign ? "s" : "z", size, s);
 }
 
 /* GCC converts well between neighbouring widths only: integers widen by doubling and become float at the float's width

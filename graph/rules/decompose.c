@@ -373,6 +373,21 @@ static V saturated(const Match *m)
     return pick(g, fits, v, pick(g, nan, uop_int(g, t, 0), uop_int(g, t, t == DT_U64 ? -1 : dtype_max(t))));
 }
 
+/* ---- bytes that become words: machines have shifts and sums of bytes for long vectors at best ---- */
+
+/* What is computed of bytes or halves of words without a carry, in words: int4 weights, eight to a vector. */
+static V in_words(const Match *m)
+{
+    const UOp *u = m->root, *a = u->src[0];
+    DType t = (DType)u->dtype, narrow = (DType)a->dtype;
+    if ((a->op != UOP_ADD && a->op != UOP_AND && a->op != UOP_SHR) || !dtype_is_int(narrow) ||
+        dtype_info[narrow].bits > 16 || dtype_info[t].bits < 32 || t == DT_INDEX || narrow == DT_BOOL ||
+        (a->vmin <= dtype_min(narrow) && a->vmax >= dtype_max(narrow)))
+        return NULL;
+    const UOp *src[2] = { cast_to(m->g, DT_I32, a->src[0]), cast_to(m->g, DT_I32, a->src[1]) };
+    return cast_to(m->g, t, uop_new(m->g, (Op)a->op, DT_VOID, a->arg, src, 2));
+}
+
 /* Of a term of a sum that is a sum itself it stays one (sched/expand.c). */
 static V multiply_add(const Match *m)
 {
@@ -386,6 +401,7 @@ static const Rule select[] = {
     { "div-shift",   P(IDIV, x, c),                     NULL,               NULL,     shift_for_div },
     { "mod-mask",    P(MOD, x, c),                      NULL,               NULL,     mask_for_mod },
     { "float-to-int", P(CAST, x),                       NULL,               NULL,     saturated },
+    { "in-words",    P(CAST, x),                        NULL,               NULL,     in_words },
     { "widen",       x,                                 NULL,               NULL,     widen },
     { "from-bf16",   P(CAST, x),                        NULL,               NULL,     from_bf16 },
     { "to-bf16",     P(CAST, x),                        NULL,               NULL,     to_bf16 },

@@ -139,6 +139,13 @@ static const UOp *cast_parts(const Match *m)
     return UOP(m->g, (Op)a->op, DT_VOID, NO_ARG, cast_to(m->g, t, a->src[0]), cast_to(m->g, t, a->src[1]));
 }
 
+/* A mask of low bits, of a number that has no others. */
+static bool covers(const Match *m)
+{
+    int64_t c = m->slot[C]->arg.i, lo = m->slot[X]->vmin, hi = m->slot[X]->vmax;
+    return is_int(m) && m->root->dtype != DT_U64 && c >= 0 && !(c & (c + 1)) && lo >= 0 && hi <= c;
+}
+
 static bool same_cast(const Match *m) { return m->root->dtype == m->slot[X]->dtype; }
 static bool integral(const Match *m) { return dtype_is_int((DType)m->slot[X]->dtype); }
 
@@ -201,6 +208,7 @@ static const Rule simple[] = {
     { "and-same",     P(AND, x, x),                x,           not_float,  NULL },
     { "and-zero",     P(AND, x, zero),             zero,        not_float,  NULL },
     { "and-ones",     P(AND, x, minus_one),        x,           is_int,     NULL },
+    { "and-covers",   P(AND, x, c),                x,           covers,     NULL },
     { "or-same",      P(OR, x, x),                 x,           not_float,  NULL },
     { "or-zero",      P(OR, x, zero),              x,           not_float,  NULL },
     { "shr-zero",     P(SHR, x, zero),             x,           is_int,     NULL },

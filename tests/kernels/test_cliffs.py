@@ -3,6 +3,7 @@ element that it does not depend on, a branch for each element that no one forese
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -118,6 +119,21 @@ check("the root of a padded row's variance is computed once", 0 < excess(norm, [
 flat = [helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Reshape", ["c", "flat"], ["y"])]
 text = dump(flat, [96, 3053], {"axis": np.array(0), "flat": np.array([-1])}, "plan")
 check("what is shown in another shape is stored in its own", "r_6_16_3053_16_" in text and "r_293088_" not in text)
+
+# Weights of 4 bits, eight or sixteen to a vector: compilers shift so few bytes one by one.
+nodes = [helper.make_node("MatMulNBits", ["x", "q", "s"], ["y"], domain="com.microsoft", K=256, N=96, bits=4, block_size=32)]
+graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 256])],
+                          [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 96])],
+                          [numpy_helper.from_array(np.full((96, 8, 16), 0x97, np.uint8), "q"),
+                           numpy_helper.from_array(np.full(96 * 8, 0.5, np.float32), "s")])
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "m.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)],
+                                ir_version=9), path)
+    text = subprocess.run([build / "tgrun", "dump", path, "--stage", "source", "--device", "cpu"], capture_output=True,
+                          text=True, check=True).stdout
+check("weights of 4 bits become words before they are shifted",
+      ">> 4" in text and not re.search(r"const u8x\d+ v\d+ = \(v\d+ >> 4\)", text))
 
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
