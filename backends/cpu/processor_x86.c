@@ -83,7 +83,7 @@ void processor_read(Machine *m)
     m->vector_registers = s.avx512 ? 32 : 16;
     m->load_bytes = s.avx512 && !has_halves() ? 128 : 64;
     m->rows = (s.amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) | (s.bf16 ? 1u << WMMA_dot_bf16 : 0) |
-        (s.vnni ? 1u << WMMA_vnni_u8 : 0) | (s.avx_vnni ? 1u << WMMA_avx_u8 : 0);
+        (s.vnni ? 1u << WMMA_vnni_u8 : 0) | (s.avx2 && !s.avx512 ? 1u << WMMA_avx_u8 : 0);
     m->has_fma = s.fma || s.avx512;
     m->has_exp2 = m->has_own = s.avx512;
 }
