@@ -22,11 +22,12 @@ enum {
     FEW_ROWS = 8,
     LINE = 64
 };
-/* Cycles of a loop beside its products, and of each load in it (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216
- * of 6 x 4); the rate of tiles whose rows push each other out of the cache, and of those whose places need registers;
- * shares of tiles that are filled: at least, and for another cut. */
-static const double loop_cycles = 0.6, load_cycles = 0.1, crowded_rate = 0.6, scattered_rate = 0.8, least_filled = 0.7,
-                    better_filled = 0.02;
+/* Cycles from one product of an accumulator to its next, of a loop beside its products, and of each load in it
+ * (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216 of 6 x 4); the rate of tiles whose rows push each other out of
+ * the cache, and of those whose places need registers; shares of tiles that are filled: at least, and for another cut.
+ */
+static const double fma_latency = 4, loop_cycles = 0.6, load_cycles = 0.1, crowded_rate = 0.6, scattered_rate = 0.8,
+                    least_filled = 0.7, better_filled = 0.02;
 /* How much of a core's cache a column of tiles may fill, and bytes a cycle from beyond it: 450 x 12544 by 1024 columns
  * takes 49 ms in tiles of 6 x 4 vectors (3.2 MB a column), 33 ms in those of 12 x 2 (1.6 of 2 MB), on two cores. */
 static const double column_share = 0.875, beyond_rate = 6;
@@ -89,11 +90,11 @@ static double tile_score(const Trial *p, const TileKind *t, int64_t mr, int64_t 
     if (m > mr) cycles = fmax(cycles, column_cycles(p, t->lane, nv));
     int32_t loads_bytes = p->t->load_bytes ? p->t->load_bytes : LOAD_BYTES;
     if (!owns) cycles = fmax(cycles, (double)(nv * p->t->vector_bytes) / (vector_share * loads_bytes));
-    double latency = fma >= 8 ? 1 : fma / 8,
-           waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
+    cycles = fmax(cycles, fma_latency);
+    double waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
     int64_t parts = ceil_to(n, nv * p->lanes) / (nv * p->lanes);
     if (t->columns) waste *= (double)ceil_to(parts, p->t->threads) / (double)parts;
-    return fma / 2 / (cycles + loop_cycles + load_cycles * loads) * latency / waste;
+    return fma / 2 / (cycles + loop_cycles + load_cycles * loads) / waste;
 }
 
 /* Rows of a tile that lie at a stride of whole pages share the sets of the first cache: more of them than it has ways,
