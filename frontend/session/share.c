@@ -188,13 +188,13 @@ bool family_leave(TgSession *s)
 {
     Family *f = s->family;
     if (!f) return false;
-    pthread_mutex_lock(&f->making);
-    bool last = --f->sessions == 0;
-    pthread_mutex_unlock(&f->making);
-    if (s != f->root) {                                     /* the others are the root's */
+    if (s != f->root) {                                     /* while it counts, the others are there, and the root's */
         s->device = NULL, s->model = NULL, s->saved = NULL;
         session_free(s);
     }
+    pthread_mutex_lock(&f->making);
+    bool last = --f->sessions == 0;
+    pthread_mutex_unlock(&f->making);
     if (last) family_free(f);
     return true;
 }
