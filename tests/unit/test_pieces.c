@@ -1,5 +1,5 @@
 /* Pieces of a loop: every place is taken once, by as many threads as come. */
-#include <omp.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "backends/cpu/cpu.h"
@@ -7,25 +7,36 @@
 
 enum { THREADS = 4, PLACES = 5000 };
 
-/* `come` of the threads that it was dealt to take; thread 0 waits now and then, so that others take of its piece. */
+typedef struct { LoopPiece *piece; atomic_int *taken, *odd; int64_t n, grain; int thread; } Taker;
+
+/* Thread 0 waits now and then, so that others take of its piece. */
+static void *take(void *user)
+{
+    const Taker *t = user;
+    int64_t first, end;
+    while (pieces_take(t->piece, t->thread, THREADS, t->grain, &first, &end)) {
+        if (first >= end || first < 0 || end > t->n) atomic_fetch_add(t->odd, 1);
+        for (int64_t i = first; i < end; i++) atomic_fetch_add(&t->taken[i], 1);
+        for (atomic_int wait = 0; !t->thread && wait < 2000; wait++) { }
+    }
+    return NULL;
+}
+
+/* `come` of the threads that it was dealt to take. */
 static void take_all(int64_t n, int64_t grain, int come)
 {
     static LoopPiece piece[THREADS];
     static atomic_int taken[PLACES];
     atomic_int odd = 0;
+    pthread_t thread[THREADS];
+    Taker taker[THREADS];
     for (int i = 0; i < n; i++) atomic_store(&taken[i], 0);
     assert_true(pieces_deal(piece, THREADS, n));
-#pragma omp parallel num_threads(come)
-    {
-        int64_t first, end;
-        int thread = omp_get_thread_num(), given = omp_get_num_threads();
-        for (; thread < come; thread += given)
-            while (pieces_take(piece, thread, THREADS, grain, &first, &end)) {
-                if (first >= end || first < 0 || end > n) atomic_fetch_add(&odd, 1);
-                for (int64_t i = first; i < end; i++) atomic_fetch_add(&taken[i], 1);
-                for (atomic_int wait = 0; !thread && wait < 2000; wait++) { }
-            }
+    for (int i = 0; i < come; i++) {
+        taker[i] = (Taker){ piece, taken, &odd, n, grain, i };
+        assert_int_equal(pthread_create(&thread[i], NULL, take, &taker[i]), 0);
     }
+    for (int i = 0; i < come; i++) pthread_join(thread[i], NULL);
     assert_int_equal(atomic_load(&odd), 0);
     for (int i = 0; i < n; i++) assert_int_equal(atomic_load(&taken[i]), 1);
 }
