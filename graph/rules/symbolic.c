@@ -143,7 +143,7 @@ static const UOp *cast_parts(const Match *m)
 static bool covers(const Match *m)
 {
     int64_t c = m->slot[C]->arg.i, lo = m->slot[X]->vmin, hi = m->slot[X]->vmax;
-    return is_int(m) && m->root->dtype != DT_U64 && c >= 0 && !(c & (c + 1)) && lo >= 0 && hi <= c;
+    return is_int(m) && m->root->dtype != DT_U64 && c >= 0 && !((uint64_t)c & ((uint64_t)c + 1)) && lo >= 0 && hi <= c;
 }
 
 static bool same_cast(const Match *m) { return m->root->dtype == m->slot[X]->dtype; }
