@@ -158,6 +158,11 @@ TgStatus bundle_begin(BundleWriter **out, const char *path)
         mem_free(w);
         return fail(TG_USAGE, "a file's name is longer than %d bytes", PATH_MAX);
     }
+    struct stat st;
+    if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+        mem_free(w);
+        return fail(TG_CACHE, "%s: is no regular file: a compiled model cannot be written there", path);
+    }
     snprintf(w->aside, sizeof w->aside, "%s.%d.tmp", path, (int)getpid());
     w->f = fopen(w->aside, "wb");
     if (!w->f || fwrite(zeros, 1, ALIGN, w->f) != ALIGN) return bundle_end(w, no_writing(w));

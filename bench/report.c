@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -411,7 +412,10 @@ json_t *report_json(const Result *r, TgStatus exit_code)
 TgStatus json_write(json_t *j, const char *file)
 {
     char temporary[4200];
-    snprintf(temporary, sizeof temporary, "%s.%d.tmp", file, (int)getpid());
+    struct stat st;
+    bool straight = !stat(file, &st) && !S_ISREG(st.st_mode);       /* a pipe or a device stays what it is */
+    if (straight) snprintf(temporary, sizeof temporary, "%s", file);
+    else snprintf(temporary, sizeof temporary, "%s.%d.tmp", file, (int)getpid());
     FILE *f = *file ? fopen(temporary, "w") : stdout;
     if (!f) {
         json_decref(j);
@@ -422,7 +426,7 @@ TgStatus json_write(json_t *j, const char *file)
     json_decref(j);
     if (!*file) return fflush(f) || bad ? say_error(TG_CACHE, "standard output: %s", strerror(errno)) : TG_OK;
     bad |= fclose(f) != 0;
-    if (!bad && !rename(temporary, file)) return TG_OK;
-    remove(temporary);
+    if (!bad && (straight || !rename(temporary, file))) return TG_OK;
+    if (!straight) remove(temporary);
     return say_error(TG_CACHE, "%s: %s", file, strerror(errno));
 }

@@ -43,3 +43,4 @@ range_c/range_c n=9 x.bin x.bin y.bin; echo "exit $?"
 TGRUN_FORMAT=json t compile $M/add.onnx -s x=1,3 -s y=1,3 -o env.tgc -d cpu -t 1 -q >/dev/null
 TGRUN_COMPILE_FORMAT=c11 t compile $M/add.onnx -s x=1,3 -s y=1,3 -o env -t 1 -q >/dev/null
 ls -d env env.tgc other 2>/dev/null
+mkfifo pipe; t compile $M/add.onnx -s x=1,3 -s y=1,3 -o pipe -d cpu -t 1 -q; ls -d pipe*

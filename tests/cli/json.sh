@@ -6,3 +6,5 @@
 "$TGRUN_PROGRAM" env --json | keys
 t -q $M/misshapen.onnx --json
 t -q $M/add.onnx --runs 1 --json=result.json; ls
+# a pipe stays one
+mkfifo pipe; cat pipe >whole.json & t -q $M/add.onnx --test-data $M/add_data --runs 1 --json=pipe; wait; test -p pipe && keys <whole.json | grep "^.exit"
