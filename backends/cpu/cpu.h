@@ -74,7 +74,7 @@ void team_run(Team *t, const TeamJob *job);                  /* returns when all
 
 /* pieces.c: 0 .. n - 1 in a piece a thread, which the threads share out among themselves. pieces_deal: false, there are
  * too many to count. pieces_take: what a thread does next, some multiple of grain or the rest of a piece; false: all is
- * taken. Nobody may take while they are dealt. */
+ * taken. Nobody may take while they are dealt. line: what fills up the cache's. */
 typedef struct { _Atomic uint64_t left; char line[56]; } LoopPiece;
 bool pieces_deal(LoopPiece *p, int threads, int64_t n);
 bool pieces_take(LoopPiece *p, int thread, int threads, int64_t grain, int64_t *first, int64_t *end);

@@ -71,7 +71,7 @@ struct Executable {
     _Atomic(TgStatus) status;
     uint32_t at, end;                   /* works of the phase */
     bool alone;                         /* the caller does them all */
-    LoopPiece *piece;                       /* a thread's, of the last work of the phase */
+    LoopPiece *piece;                   /* a thread's, of the last work of the phase */
     const Work *dealt;                  /* that work where it is balanced, else NULL */
     int64_t grain;                      /* of its pieces */
     double *seconds, start;             /* of each step, where they are traced: then each work is a phase */

@@ -45,14 +45,15 @@ static Extent extent_of(const Work *w, const int64_t *vars)
 }
 
 /* What a thread does next of so much; again: it has done a piece of this work. */
-static bool next_piece(Executable *e, const Work *w, Seat s, int64_t size, bool again, int64_t *begin, int64_t *end)
+static bool next_piece(const Executable *e, const Work *w, Seat s, int64_t size, bool again, int64_t *begin,
+                       int64_t *end)
 {
     if (w == e->dealt) return pieces_take(e->piece, s.thread, e->device->machine.count, e->grain, begin, end);
     *begin = size * s.thread / s.threads, *end = size * (s.thread + 1) / s.threads;
     return !again && *begin < *end;
 }
 
-static void kernel_work(Executable *e, const Work *w, Seat s, char *scratch)
+static void kernel_work(const Executable *e, const Work *w, Seat s, char *scratch)
 {
     if (w->clears) clear_halos(e, w, s.thread, s.threads);
     if (plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;

@@ -381,7 +381,7 @@ static V in_words(const Match *m)
     const UOp *u = m->root, *a = u->src[0];
     DType t = (DType)u->dtype, narrow = (DType)a->dtype;
     if ((a->op != UOP_ADD && a->op != UOP_AND && a->op != UOP_SHR) || !dtype_is_int(narrow) ||
-        dtype_info[narrow].bits > 16 || dtype_info[t].bits < 32 || t == DT_INDEX || narrow == DT_BOOL ||
+        dtype_info[narrow].bits > 16 || dtype_info[t].bits < 32 || t == DT_INDEX ||
         (a->vmin <= dtype_min(narrow) && a->vmax >= dtype_max(narrow)))
         return NULL;
     const UOp *src[2] = { cast_to(m->g, DT_I32, a->src[0]), cast_to(m->g, DT_I32, a->src[1]) };

@@ -5,6 +5,7 @@ saturate ("Quantize ONNX models", data type selection: U8S8 on AVX2 and AVX512, 
 operands are drawn of 7 bits: 255 * 64 * 2 fits. What is compared, and how, stays the same."""
 import functools
 import importlib.util
+import re
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -25,6 +26,7 @@ def saturates():
     return session.run(None, {"a": np.full((1, 4), 255, np.uint8), "b": np.full((4, 1), 127, np.int8)})[0] != 4 * 255 * 127
 
 
-def fitting(value):
-    """The array, or half of it."""
-    return value // np.int8(2) if value.dtype == np.int8 and saturates() else value
+def fitting(value, op="MatMulInteger"):
+    """The array, or half of it where op multiplies bytes."""
+    multiplies = re.search("Integer|QLinear(Conv|MatMul)|QGemm|QAttention|DynamicQuantize(MatMul|LSTM)", op)
+    return np.asarray(value // np.int8(2)) if multiplies and value.dtype == np.int8 and saturates() else value

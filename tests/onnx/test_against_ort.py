@@ -736,7 +736,7 @@ def build_model(case):
         if value is None:
             continue
         if isinstance(value, Const):
-            inits.append(numpy_helper.from_array(fitting(value.value), f"x{k}"))
+            inits.append(numpy_helper.from_array(fitting(value.value, op), f"x{k}"))
         else:
             graph_in.append(
                 helper.make_tensor_value_info(f"x{k}", helper.np_dtype_to_tensor_dtype(value.dtype), value.shape))
@@ -746,7 +746,7 @@ def build_model(case):
                ] + ([helper.make_opsetid(domain, opset)] if domain else [])
     model = helper.make_model(helper.make_graph([node], "g", graph_in, outs, inits), opset_imports=imports)
     model.ir_version = 8
-    return model, {f"x{k}": fitting(v) for k, v in enumerate(inputs) if v is not None and not isinstance(v, Const)}
+    return model, {f"x{k}": fitting(v, op) for k, v in enumerate(inputs) if v is not None and not isinstance(v, Const)}
 
 
 def write_case(folder, case):
