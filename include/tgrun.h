@@ -143,7 +143,7 @@ typedef struct {
     const char *batch_inputs; /**< "x,mask": inputs that have a value for each sample, the others are shared; NULL: all
                                  have */
     const char *compiler; /**< of the CPU's kernels: "cc": the system's C compiler ($CC, gcc, clang), which is waited
-                             for; "own": machine code of tgrun's own, which wants AVX-512 and is there at once; "auto":
+                             for; "own": machine code of tgrun's own, which wants AVX2 and is there at once; "auto":
                              kernels that are not in the cache are of tgrun's own first, and the C compiler's take
                              their place between runs as soon as they are compiled, which may change last bits of
                              results. A search waits for the C compiler. NULL: that of TGRUN_DEFAULT_COMPILER in the

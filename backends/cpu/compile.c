@@ -120,6 +120,7 @@ typedef struct {
     BundleWriter *to;                                            /* objects go there as well; or NULL */
     uint32_t written;
     const atomic_bool *stop;                                     /* of a compile behind the runs; or NULL */
+    bool avx2;                                                   /* as CpuCompile's */
     Undo undo;
 } Build;
 
@@ -289,7 +290,7 @@ static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n)
     size_t *at = NEW_N(b->arena, size_t, n);
     for (uint32_t i = 0; i < n && !status; i++) {
         at[i] = b->code->fn[i] ? SIZE_MAX : code.size;
-        if (!b->code->fn[i]) status = x86_assemble(&code, k[i]);
+        if (!b->code->fn[i]) status = x86_assemble(&code, k[i], b->avx2);
     }
     char *pages = code.size && !status ? x86_map(&code) : NULL;
     if (code.size && !status && !pages) status = fail(TG_LIMIT, "the system has no memory for machine code");
@@ -441,7 +442,7 @@ static TgStatus build_end(Code **out, Build *b, TgStatus s)
 
 TgStatus cpu_compile(Code **out, CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
-    Build b = { .cache_dir = how->cache_dir };
+    Build b = { .cache_dir = how->cache_dir, .avx2 = how->avx2 };
     double start = clock_s();
     int jobs = how->jobs < 1 ? 1 : how->jobs < MAX_JOBS ? how->jobs : MAX_JOBS;
     TgStatus s = TG_OK;

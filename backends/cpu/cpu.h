@@ -43,8 +43,8 @@ struct Code {
     pthread_mutex_t lock;           /* of that change */
 };
 typedef enum { CPU_CC, CPU_AUTO, CPU_OWN } CpuCompiler;          /* as DeviceOptions.compiler */
-/* or_own: where there is no compiler, our own code does; lacks: so it was */
-typedef struct { const char *cache_dir; int jobs; CpuCompiler by; bool or_own, lacks; } CpuCompile;
+/* or_own: where there is no compiler, our own code does; lacks: so it was; avx2: it is for AVX2, not for AVX-512 */
+typedef struct { const char *cache_dir; int jobs; CpuCompiler by; bool or_own, lacks, avx2; } CpuCompile;
 TgStatus cpu_compile(Code **out, CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats);
 /* Between runs: has what was compiled meanwhile come, then fn has it. Returns the version. */
 unsigned cpu_code_ready(Code *c);

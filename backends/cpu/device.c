@@ -41,7 +41,7 @@ static TgStatus cpu_open(Device **out, const DeviceOptions *o)
     d->compiler = (CpuCompiler)o->compiler;
     d->compiler_named = o->compiler_named;
     if (!d->machine.has_own && d->compiler == CPU_OWN)
-        return cpu_close(d), fail(TG_UNSUPPORTED, "compiler 'own': it wants AVX-512, which this processor lacks");
+        return cpu_close(d), fail(TG_UNSUPPORTED, "compiler 'own': it wants AVX2, which this processor lacks");
     if (!d->machine.has_own) d->compiler = CPU_CC;
     d->target = target_of(&d->machine);
     *out = d;
@@ -65,7 +65,8 @@ static TgStatus cpu_render(Text *out, const Device *d, const Kernel *k)
 static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
     bool or_own = d->machine.has_own && !(d->compiler == CPU_CC && d->compiler_named);
-    CpuCompile how = { d->cache_dir, d->machine.count, d->compiler, .or_own = or_own };
+    CpuCompile how = { d->cache_dir, d->machine.count, d->compiler, .or_own = or_own,
+                       .avx2 = d->machine.vector_bytes < 64 };
     TgStatus status = cpu_compile(out, &how, k, n, stats);
     if (how.lacks && !d->lacks_compiler && d->compiler != CPU_OWN)
         watch_say("no C compiler ($CC, gcc, clang, cc): kernels are machine code of tgrun's own, up to twice as slow; "

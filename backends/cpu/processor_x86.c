@@ -21,7 +21,7 @@ static bool saves(unsigned want)
     return (low & want) == want;
 }
 
-typedef struct { bool avx, avx2, fma, avx512, avx_vnni, vnni, bf16, amx; } Sets;
+typedef struct { bool avx, avx2, fma, f16c, bmi2, avx512, avx_vnni, vnni, bf16, amx; } Sets;
 
 static Sets sets(void)
 {
@@ -30,9 +30,9 @@ static Sets sets(void)
     unsigned long supported = 0;
     if (!__get_cpuid_count(1, 0, &a, &b, &c, &d)) return s;
     bool ymm = saves(6), zmm = saves(0xe6);
-    s.avx = ymm && c & 1u << 28, s.fma = ymm && c & 1u << 12;
+    s.avx = ymm && c & 1u << 28, s.fma = ymm && c & 1u << 12, s.f16c = ymm && c & 1u << 29;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return s;
-    s.avx2 = ymm && b & 1u << 5;
+    s.avx2 = ymm && b & 1u << 5, s.bmi2 = b & 1u << 8;
     s.avx512 = zmm && b & 1u << 16 && b & 1u << 17 && b & 1u << 30 && b & 1u << 31;      /* F, DQ, BW, VL */
     s.vnni = zmm && c & 1u << 11;
     /* with products of bf16 and of bytes, which all that have tiles have */
@@ -85,7 +85,8 @@ void processor_read(Machine *m)
     m->rows = (s.amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) | (s.bf16 ? 1u << WMMA_dot_bf16 : 0) |
         (s.vnni ? 1u << WMMA_vnni_u8 : 0) | (s.avx2 && !s.avx512 ? 1u << WMMA_avx_u8 : 0);
     m->has_fma = s.fma || s.avx512;
-    m->has_exp2 = m->has_own = s.avx512;
+    m->has_exp2 = s.avx512;
+    m->has_own = s.avx512 || (s.avx2 && s.fma && s.f16c && s.bmi2);
 }
 
 void processor_words(unsigned word[PROCESSOR_WORDS])

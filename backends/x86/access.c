@@ -65,6 +65,9 @@ static Place place_of_lane(Lower *l, const UOp *a, const Reg *position, uint32_t
 
 /* ---- loads ---- */
 
+/* bytes of the smallest lane that an access under a mask can have */
+static int least_masked(const Lower *l) { return l->m->avx2 ? 4 : 1; }
+
 static bool masked_off(const UOp *u, uint32_t gate) { return u->nsrc > gate && u->src[gate]->vmin != 1; }
 
 /* dst = memory; a float in all lanes of dst. */
@@ -85,9 +88,10 @@ static void move_to(Lower *l, DType t, Reg dst, Reg from)
 static Reg one_load(Lower *l, DType t, Place at, Reg gate, Reg otherwise)
 {
     bool f = full_float(t);
-    Reg r = f ? x_vector(l, VECTOR) : x_general(l);
+    int width = f ? mcode_vector_bytes(l->m) : 16;
+    Reg r = f ? x_vector(l, width) : x_general(l);
     if (!gate) {
-        load_scalar(l, t, r, at, f ? VECTOR : 16);
+        load_scalar(l, t, r, at, width);
         return r;
     }
     uint32_t over = ++l->m->labels;
@@ -108,7 +112,7 @@ void x_hold_lanes(Lower *l, const UOp *u, Reg *lane, uint32_t n)
 void x_hold_value(Lower *l, const UOp *u, Reg *lane, uint32_t n)
 {
     if (n == 1) x_hold(l, u, lane[0]);
-    else if (x_is_vector(u)) x_hold(l, u, x_assemble(l, (DType)u->dtype, lane, n, x_reg(l, u)));
+    else if (x_is_vector(l, u)) x_hold(l, u, x_assemble(l, (DType)u->dtype, lane, n, x_reg(l, u)));
     else x_hold_lanes(l, u, lane, n);
 }
 
@@ -123,7 +127,7 @@ static void load_lanes(Lower *l, const UOp *u, uint32_t n)
         lane[k] =
             one_load(l, (DType)u->dtype, place_of_lane(l, a, position, k), gated ? gate[k] : 0, gated ? other[k] : 0);
     x_hold_value(l, u, lane, n);
-    if (n == 1 && full_float((DType)u->dtype) && !gated) l->val[u->id].splat = VECTOR;
+    if (n == 1 && full_float((DType)u->dtype) && !gated) l->val[u->id].splat = (uint8_t)most_bytes(l);
 }
 
 /* By the machine's gather: 32-bit positions, elements of 4 or 8 bytes. */
@@ -133,7 +137,7 @@ static bool gather(Lower *l, const UOp *u, uint32_t n)
     int size = memory_bytes((DType)u->dtype);
     const UOp *m = uop_addressed(a);
     bool fits = (size == 4 || size == 8) && n >= 4 && u->dtype != DT_INDEX;
-    if (a->op != UOP_INDEX || !x_is_vector(at) || !fits || (m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG))
+    if (a->op != UOP_INDEX || !x_is_vector(l, at) || !fits || (m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG))
         return false;
     int width = x_width_of(u);
     bool gated = masked_off(u, 2);
@@ -165,7 +169,9 @@ static void load_vector(Lower *l, const UOp *u, uint32_t n)
     int size = memory_bytes(t), bytes = size * (int)n, width = round_width((uint32_t)bytes);
     const UOp *gate = masked_off(u, 2) ? u->src[2] : NULL;
     bool vector_gate = gate && cr_lanes(gate) > 1;
-    if (bytes < 4 || (vector_gate && (bytes < 16 || !x_is_vector(gate) || t == DT_BOOL)) || (gate && t == DT_BOOL)) {
+    int least = least_masked(l);
+    bool lanes = vector_gate && (bytes < 16 || size < least || !x_is_vector(l, gate) || t == DT_BOOL);
+    if (bytes < 4 || lanes || (gate && t == DT_BOOL)) {
         load_lanes(l, u, n);
         return;
     }
@@ -208,9 +214,9 @@ void x_load(Lower *l, const UOp *u)
             else i->b = from;
             x_hold(l, u, r);
         }
-    } else if (n > 1 && x_is_vector(u) && a->op == UOP_INDEX && gather(l, u, n)) {
+    } else if (n > 1 && x_is_vector(l, u) && a->op == UOP_INDEX && gather(l, u, n)) {
         return;
-    } else if (n > 1 && x_is_vector(u) && a->op == UOP_SHRINK) {
+    } else if (n > 1 && x_is_vector(l, u) && a->op == UOP_SHRINK) {
         load_vector(l, u, n);
     } else {
         load_lanes(l, u, n);
@@ -248,7 +254,7 @@ static void store_vector(Lower *l, const UOp *u, uint32_t n)
     DType t = (DType)u->src[1]->dtype;
     int size = memory_bytes(t), bytes = size * (int)n, width = round_width((uint32_t)bytes);
     bool vector_gate = gate && cr_lanes(gate) > 1;
-    if (bytes < 4 || (vector_gate && (bytes < 16 || !x_is_vector(gate)))) {
+    if (bytes < 4 || (vector_gate && (bytes < 16 || size < least_masked(l) || !x_is_vector(l, gate)))) {
         store_lanes(l, u, n);
         return;
     }
@@ -294,12 +300,12 @@ static void store_variable(Lower *l, const UOp *u, uint32_t n)
 }
 
 /* Positions have 8 bytes in memory and 4 in a vector. */
-static bool is_stored_whole(const UOp *u, uint32_t n)
+static bool is_stored_whole(const Lower *l, const UOp *u, uint32_t n)
 {
     const UOp *v = u->src[1];
     uint32_t bytes = n * (uint32_t)element_bytes((DType)v->dtype);
-    return n > 1 && !(n & (n - 1)) && u->src[0]->op == UOP_SHRINK && v->dtype != DT_INDEX && bytes <= VECTOR &&
-        (cr_lanes(v) == 1 || x_is_vector(v));
+    return n > 1 && !(n & (n - 1)) && u->src[0]->op == UOP_SHRINK && v->dtype != DT_INDEX && bytes <= most_bytes(l) &&
+        (cr_lanes(v) == 1 || x_is_vector(l, v));
 }
 
 void x_store(Lower *l, const UOp *u)
@@ -307,6 +313,6 @@ void x_store(Lower *l, const UOp *u)
     const UOp *a = u->src[0];
     uint32_t n = cr_lanes(a) > cr_lanes(u->src[1]) ? cr_lanes(a) : cr_lanes(u->src[1]);
     if (x_is_variable(l, a)) store_variable(l, u, n);
-    else if (is_stored_whole(u, n)) store_vector(l, u, n);
+    else if (is_stored_whole(l, u, n)) store_vector(l, u, n);
     else store_lanes(l, u, n);
 }

@@ -1,13 +1,14 @@
-/* Bytes of machine instructions: general registers with REX, vectors with EVEX, tiles with VEX. An operand that lies in
- * the frame is brought to a spare register, or stays the instruction's memory operand where that is free. Branches have
- * 32 bits; they and places in the pool, which stands behind the code, are filled in at the end.
+/* Bytes of machine instructions: general registers with REX, vectors with EVEX or (AVX2) VEX, tiles with VEX. An
+ * operand that lies in the frame is brought to a spare register, or stays the instruction's memory operand where that
+ * is free. Branches have 32 bits; they and places in the pool, which stands behind the code, are filled in at the end.
  * Vector instructions are encode_vector.c's. */
 #include <string.h>
 
 #include "backends/x86/encode.h"
 
 const MirRow mir_row[M_ROWS] = {
-#define MIR(name, form, ...) { #name, FORM_##form, __VA_ARGS__ },
+#define MIR(name, form, map, pp, w, code, ext, imm, bytes, sets) \
+    { #name, FORM_##form, map, pp, w, code, ext, imm, bytes, SETS_##sets },
 #include "backends/x86/mir.def"
 #undef MIR
 };
@@ -268,7 +269,7 @@ static void patch(Encoder *e, size_t at, size_t to)
 TgStatus mcode_encode(Bytes *out, const Mcode *m)
 {
     size_t cap = m->count + 16;
-    Encoder e = { .m = m, .out = out, .begin = out->size, .cap = cap };
+    Encoder e = { .m = m, .out = out, .begin = out->size, .cap = cap, .spare = mcode_vectors(m) - SPARE_VECTORS };
     e.label = NEW_N(m->arena, size_t, m->labels + 1);
     e.fix = NEW_N(m->arena, Fix, cap), e.pool = NEW_N(m->arena, Fix, cap);
     for (uint32_t k = 0; k < m->count && !e.failed; k++) one(&e, &m->ins[k]);

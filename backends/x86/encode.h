@@ -18,6 +18,7 @@ typedef struct {
     size_t *label;
     Fix *fix, *pool;
     size_t nfix, npool, cap;
+    int spare; /* the first of the vectors for operands that lie in the frame */
     bool failed;
 } Encoder;
 
@@ -139,10 +140,18 @@ typedef struct {
     int width;
     int mask;
     bool zero, broadcast;
-} Evex;
+} Vcode;
 
-/* reg, v: vectors (or general, by what the instruction says); b: register when a is NULL */
-static inline void evex(Encoder *e, Evex x, int reg, int v, int b, const Mem *a, int element, int imm_bytes)
+/* reg, v: vectors (or general, by what the instruction says); base: register when there is no memory operand */
+static inline void vex(Encoder *e, unsigned map, unsigned pp, unsigned w, bool wide, int reg, int v, int index,
+                       int base)
+{
+    byte(e, 0xc4);
+    byte(e, (high(reg) ^ 1) << 7 | (high(index) ^ 1) << 6 | (high(base) ^ 1) << 5 | map);
+    byte(e, w << 7 | (~(unsigned)v & 15) << 3 | (unsigned)wide << 2 | pp);
+}
+
+static inline void evex(Encoder *e, Vcode x, int reg, int v, int b, const Mem *a)
 {
     int index = a ? a->index : -1, base = a ? a->base : b;
     unsigned x_bit = a ? high(index) : (unsigned)b >> 4 & 1;
@@ -154,46 +163,55 @@ static inline void evex(Encoder *e, Evex x, int reg, int v, int b, const Mem *a,
     byte(e,
          (unsigned)x.zero << 7 | length << 5 | (unsigned)x.broadcast << 4 | (((unsigned)v >> 4 & 1) ^ 1) << 3 |
              (unsigned)x.mask);
+}
+
+/* reg, v: vectors (or general, by what the instruction says); b: register when a is NULL. element: bytes that a short
+ * displacement counts in; 0: there is none */
+static inline void vcode(Encoder *e, Vcode x, int reg, int v, int b, const Mem *a, int element, int imm_bytes)
+{
+    if (e->m->avx2) vex(e, x.map, x.pp, x.w, x.width == 32, reg, v, a ? a->index : -1, a ? a->base : b);
+    else evex(e, x, reg, v, b, a);
     byte(e, x.code);
-    if (a) modrm_mem(e, (unsigned)reg, a, element, imm_bytes);
+    if (a) modrm_mem(e, (unsigned)reg, a, element && e->m->avx2 ? 1 : element, imm_bytes);
     else byte(e, 0xc0 | (unsigned)(reg & 7) << 3 | (unsigned)(b & 7));
 }
 
-static const Evex load_full = { 1, 0, 0, 0x10, 0, 0, false, false }, store_full = { 1, 0, 0, 0x11, 0, 0, false, false };
+static const Vcode load_full = { 1, 0, 0, 0x10, 0, 0, false, false },
+                   store_full = { 1, 0, 0, 0x11, 0, 0, false, false };
 
-static inline Evex sized(Evex x, int width) { return x.width = width, x; }
+static inline Vcode sized(Vcode x, int width) { return x.width = width, x; }
 
 static inline void vmove(Encoder *e, int dst, int src, int width)
 {
-    if (dst != src) evex(e, sized(load_full, width), dst, 0, src, NULL, 0, 0);
+    if (dst != src) vcode(e, sized(load_full, width), dst, 0, src, NULL, 0, 0);
 }
 
 static inline void vload(Encoder *e, int dst, const Mem *a, int size, int width)
 {
-    if (size == 4 || size == 8) evex(e, (Evex){ 1, 1, size == 8, 0x6e, 16, 0, false, false }, dst, 0, 0, a, size, 0);
-    else evex(e, sized(load_full, width), dst, 0, 0, a, width, 0);
+    if (size == 4 || size == 8) vcode(e, (Vcode){ 1, 1, size == 8, 0x6e, 16, 0, false, false }, dst, 0, 0, a, size, 0);
+    else vcode(e, sized(load_full, width), dst, 0, 0, a, width, 0);
 }
 
 static inline void vstore(Encoder *e, int src, const Mem *a, int size, int width)
 {
-    if (size == 4 || size == 8) evex(e, (Evex){ 1, 1, size == 8, 0x7e, 16, 0, false, false }, src, 0, 0, a, size, 0);
-    else evex(e, sized(store_full, width), src, 0, 0, a, width, 0);
+    if (size == 4 || size == 8) vcode(e, (Vcode){ 1, 1, size == 8, 0x7e, 16, 0, false, false }, src, 0, 0, a, size, 0);
+    else vcode(e, sized(store_full, width), src, 0, 0, a, width, 0);
 }
 
 /* mask register k1 from, and to, lanes of 32 bits that are all or nothing */
 static inline void mask_from(Encoder *e, int vector, int width)
 {
-    evex(e, (Evex){ 2, 2, 0, 0x39, width, 0, false, false }, 1, 0, vector, NULL, 0, 0);
+    vcode(e, (Vcode){ 2, 2, 0, 0x39, width, 0, false, false }, 1, 0, vector, NULL, 0, 0);
 }
 static inline void mask_to(Encoder *e, int vector, int width)
 {
-    evex(e, (Evex){ 2, 2, 0, 0x38, width, 0, false, false }, vector, 0, 1, NULL, 0, 0);
+    vcode(e, (Vcode){ 2, 2, 0, 0x38, width, 0, false, false }, vector, 0, 1, NULL, 0, 0);
 }
 
 /* moves of lanes under a mask, by their size: 0F, 6F from and 7F to memory */
-static inline Evex lanes_move(int size, bool store, int width)
+static inline Vcode lanes_move(int size, bool store, int width)
 {
-    return (Evex){ 1, size >= 4 ? 2 : 3, size == 8 || size == 2, store ? 0x7f : 0x6f, width, 1, false, false };
+    return (Vcode){ 1, size >= 4 ? 2 : 3, size == 8 || size == 2, store ? 0x7f : 0x6f, width, 1, false, false };
 }
 
 /* ---- operands ---- */

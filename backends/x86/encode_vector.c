@@ -5,9 +5,10 @@
 
 /* ---- rows of mir.def ---- */
 
-static Evex of_row(const MirRow *r, const Ins *i)
+static Vcode of_row(const Encoder *e, const MirRow *r, const Ins *i)
 {
-    return (Evex){ r->map, r->pp, r->w, r->code, i->width, 0, false, i->broadcast };
+    unsigned w = e->m->avx2 && i->op == M_BCASTSD ? 0 : r->w;
+    return (Vcode){ r->map, r->pp, w, r->code, i->width, 0, false, i->broadcast };
 }
 
 /* The last operand: a register, or memory in *a. */
@@ -15,15 +16,15 @@ static int last(Encoder *e, const Ins *i, Reg b, Mem *a, bool *in_memory)
 {
     *in_memory = i->at.kind != AT_NONE && !b;
     if (*in_memory) return *a = memory(e, &i->at), 0;
-    return vec(e, b, VECTOR_SPARE + 1);
+    return vec(e, b, e->spare + 1);
 }
 
 static void three(Encoder *e, const Ins *i, const MirRow *r)
 {
     Mem m;
     bool mem;
-    int a = vec(e, i->a, VECTOR_SPARE), b = last(e, i, i->b, &m, &mem), dst = target(e, i->dst, VECTOR_SPARE);
-    evex(e, of_row(r, i), dst, a, b, mem ? &m : NULL, i->broadcast ? r->bytes : i->width, r->imm);
+    int a = vec(e, i->a, e->spare), b = last(e, i, i->b, &m, &mem), dst = target(e, i->dst, e->spare);
+    vcode(e, of_row(e, r, i), dst, a, b, mem ? &m : NULL, i->broadcast ? r->bytes : i->width, r->imm);
     if (r->imm) byte(e, (unsigned)i->imm);
     finish(e, i->dst, dst);
 }
@@ -34,10 +35,10 @@ static void multiply_add(Encoder *e, const Ins *i, const MirRow *r)
     Mem m = { 0 };
     bool b_mem = !i->b, c_mem = !i->c;
     if (b_mem || c_mem) m = memory(e, &i->at);
-    int a = vec(e, i->a, VECTOR_SPARE), b = b_mem ? -1 : vec(e, i->b, VECTOR_SPARE + 1),
-        c = c_mem ? -1 : vec(e, i->c, VECTOR_SPARE + 2),
-        dst = target(e, i->dst, c_mem ? VECTOR_SPARE : VECTOR_SPARE + 2);
-    Evex x = of_row(r, i);
+    int a = vec(e, i->a, e->spare), b = b_mem ? -1 : vec(e, i->b, e->spare + 1),
+        c = c_mem ? -1 : vec(e, i->c, e->spare + 2),
+        dst = target(e, i->dst, c_mem ? e->spare : e->spare + 2);
+    Vcode x = of_row(e, r, i);
     enum { F132 = 0x98, F213 = 0xa8, F231 = 0xb8 };
     int v, last_one = -1;
     if (c_mem) { /* dst = v * dst + memory */
@@ -54,16 +55,16 @@ static void multiply_add(Encoder *e, const Ins *i, const MirRow *r)
         x.code = F231, v = a, last_one = b;
     }
     bool mem = b_mem || c_mem;
-    evex(e, x, dst, v, last_one, mem ? &m : NULL, i->broadcast ? r->bytes : i->width, 0);
+    vcode(e, x, dst, v, last_one, mem ? &m : NULL, i->broadcast ? r->bytes : i->width, 0);
     finish(e, i->dst, dst);
 }
 
 static void accumulate(Encoder *e, const Ins *i, const MirRow *r)
 {
-    int a = vec(e, i->a, VECTOR_SPARE), b = vec(e, i->b, VECTOR_SPARE + 1), dst = target(e, i->dst, VECTOR_SPARE + 2),
-        c = vec(e, i->c, VECTOR_SPARE + 2);
+    int a = vec(e, i->a, e->spare), b = vec(e, i->b, e->spare + 1), dst = target(e, i->dst, e->spare + 2),
+        c = vec(e, i->c, e->spare + 2);
     vmove(e, dst, c, i->width);
-    evex(e, of_row(r, i), dst, a, b, NULL, 0, 0);
+    vcode(e, of_row(e, r, i), dst, a, b, NULL, 0, 0);
     finish(e, i->dst, dst);
 }
 
@@ -71,27 +72,27 @@ static void two(Encoder *e, const Ins *i, const MirRow *r)
 {
     Mem m;
     bool mem;
-    int b = last(e, i, i->b, &m, &mem), dst = target(e, i->dst, VECTOR_SPARE);
-    Evex x = of_row(r, i);
+    int b = last(e, i, i->b, &m, &mem), dst = target(e, i->dst, e->spare);
+    Vcode x = of_row(e, r, i);
     bool copies = i->op == M_BCASTSS || i->op == M_BCASTSD; /* reads one element of memory by itself */
     x.broadcast = i->broadcast && !copies;
-    evex(e, x, dst, 0, b, mem ? &m : NULL, copies || x.broadcast ? r->bytes : 0, r->imm);
+    vcode(e, x, dst, 0, b, mem ? &m : NULL, copies || x.broadcast ? r->bytes : 0, r->imm);
     if (r->imm) byte(e, (unsigned)i->imm);
     finish(e, i->dst, dst);
 }
 
 static void by_number(Encoder *e, const Ins *i, const MirRow *r)
 {
-    int a = vec(e, i->a, VECTOR_SPARE), dst = target(e, i->dst, VECTOR_SPARE);
-    evex(e, of_row(r, i), r->ext, dst, a, NULL, 0, 1);
+    int a = vec(e, i->a, e->spare), dst = target(e, i->dst, e->spare);
+    vcode(e, of_row(e, r, i), r->ext, dst, a, NULL, 0, 1);
     byte(e, (unsigned)i->imm);
     finish(e, i->dst, dst);
 }
 
 static void narrow(Encoder *e, const Ins *i, const MirRow *r)
 {
-    int a = vec(e, i->a, VECTOR_SPARE), dst = target(e, i->dst, VECTOR_SPARE + 1);
-    evex(e, of_row(r, i), a, 0, dst, NULL, 0, r->imm);
+    int a = vec(e, i->a, e->spare), dst = target(e, i->dst, e->spare + 1);
+    vcode(e, of_row(e, r, i), a, 0, dst, NULL, 0, r->imm);
     if (r->imm) byte(e, (unsigned)i->imm);
     finish(e, i->dst, dst);
 }
@@ -100,9 +101,13 @@ static void narrow(Encoder *e, const Ins *i, const MirRow *r)
 static void compare(Encoder *e, const Ins *i, const MirRow *r)
 {
     Mem m;
+    if (e->m->avx2) {
+        three(e, i, r);
+        return;
+    }
     bool mem;
-    int a = vec(e, i->a, VECTOR_SPARE), b = last(e, i, i->b, &m, &mem), dst = target(e, i->dst, VECTOR_SPARE);
-    evex(e, of_row(r, i), 1, a, b, mem ? &m : NULL, i->broadcast ? r->bytes : i->width, 1);
+    int a = vec(e, i->a, e->spare), b = last(e, i, i->b, &m, &mem), dst = target(e, i->dst, e->spare);
+    vcode(e, of_row(e, r, i), 1, a, b, mem ? &m : NULL, i->broadcast ? r->bytes : i->width, 1);
     byte(e, (unsigned)i->imm);
     mask_to(e, dst, i->size * 4 <= 16 ? 16 : i->size * 4 <= 32 ? 32 : 64);
     finish(e, i->dst, dst);
@@ -111,6 +116,7 @@ static void compare(Encoder *e, const Ins *i, const MirRow *r)
 void encode_row(Encoder *e, const Ins *i)
 {
     const MirRow *r = &mir_row[i->op];
+    if (!(r->sets & (e->m->avx2 ? SETS_AVX2 : SETS_AVX512))) e->failed = true;
     switch ((MirForm)r->form) {
     case FORM_VVV: three(e, i, r); break;
     case FORM_FMA: multiply_add(e, i, r); break;
@@ -132,33 +138,44 @@ static int mask_width(const Ins *i)
 
 static void pick(Encoder *e, const Ins *i)
 {
-    int a = vec(e, i->a, VECTOR_SPARE), b = vec(e, i->b, VECTOR_SPARE + 1), c = vec(e, i->c, VECTOR_SPARE + 2),
-        dst = target(e, i->dst, VECTOR_SPARE + 2);
+    int a = vec(e, i->a, e->spare), b = vec(e, i->b, e->spare + 1), c = vec(e, i->c, e->spare + 2),
+        dst = target(e, i->dst, e->spare + 2);
     mask_from(e, c, mask_width(i));
-    Evex blend = { 2, 1, i->size == 8 || i->size == 2, i->size >= 4 ? 0x64 : 0x66, i->width, 1, false, false };
-    evex(e, blend, dst, b, a, NULL, 0, 0);
+    Vcode blend = { 2, 1, i->size == 8 || i->size == 2, i->size >= 4 ? 0x64 : 0x66, i->width, 1, false, false };
+    vcode(e, blend, dst, b, a, NULL, 0, 0);
     finish(e, i->dst, dst);
 }
 
 static void max_nan(Encoder *e, const Ins *i)
 {
     bool d = i->size == 8;
-    int a = vec(e, i->a, VECTOR_SPARE), b = vec(e, i->b, VECTOR_SPARE + 1), dst = target(e, i->dst, VECTOR_SPARE + 2),
-        in = dst == b && dst != a ? VECTOR_SPARE + 2 : dst;
-    Evex ordered = { 1, d, d, 0xc2, i->width, 0, false, false }, max = { 1, d, d, 0x5f, i->width, 1, false, false };
-    evex(e, ordered, 1, a, a, NULL, 0, 1);
+    int a = vec(e, i->a, e->spare), b = vec(e, i->b, e->spare + 1), dst = target(e, i->dst, e->spare + 2),
+        in = dst == b && dst != a ? e->spare + 2 : dst;
+    Vcode ordered = { 1, d, d, 0xc2, i->width, 0, false, false }, max = { 1, d, d, 0x5f, i->width, 1, false, false };
+    vcode(e, ordered, 1, a, a, NULL, 0, 1);
     byte(e, 7);
     vmove(e, in, a, i->width);
-    evex(e, max, in, a, b, NULL, 0, 0);
+    vcode(e, max, in, a, b, NULL, 0, 0);
     vmove(e, dst, in, i->width);
     finish(e, i->dst, dst);
 }
 
-/* What follows is left out where k1 has no lane: a masked access to a page that is missing reads nothing, and takes
- * hundreds of cycles. Returns where it begins. */
-static size_t if_any_lane(Encoder *e)
+static void blend(Encoder *e, const Ins *i)
 {
-    bytes(e, 0xc998f8c5, 4);                                    /* kortestw k1, k1 */
+    int a = vec(e, i->a, e->spare), b = vec(e, i->b, e->spare + 1), c = vec(e, i->c, e->spare + 2),
+        dst = target(e, i->dst, e->spare + 2);
+    unsigned code = i->size == 4 ? 0x4a : i->size == 8 ? 0x4b : 0x4c;
+    vcode(e, (Vcode){ 3, 1, 0, code, i->width, 0, false, false }, dst, b, a, NULL, 0, 1);
+    byte(e, (unsigned)c << 4);
+    finish(e, i->dst, dst);
+}
+
+/* What follows is left out where k1 (AVX2: the vector mask) has no lane: a masked access to a page that is missing
+ * reads nothing, and takes hundreds of cycles. Returns where it begins. */
+static size_t if_any_lane(Encoder *e, int mask, int width)
+{
+    if (e->m->avx2) vcode(e, (Vcode){ 2, 1, 0, 0x0e, width, 0, false, false }, mask, 0, mask, NULL, 0, 0);
+    else bytes(e, 0xc998f8c5, 4);                               /* kortestw k1, k1 */
     byte(e, 0x74), byte(e, 0);                                  /* jz */
     return e->out->size;
 }
@@ -168,26 +185,41 @@ static void end_if(Encoder *e, size_t begin)
     if (!e->failed) e->out->data[begin - 1] = (uint8_t)(e->out->size - begin);
 }
 
+/* vmaskmov */
+static Vcode masked_move(const Ins *i, bool store)
+{
+    return (Vcode){ 2, 1, 0, (store ? 0x2eu : 0x2cu) + (i->size == 8), i->width, 0, false, false };
+}
+
 static void load_masked(Encoder *e, const Ins *i)
 {
-    int c = vec(e, i->c, VECTOR_SPARE), dst = target(e, i->dst, VECTOR_SPARE + 1);
+    int c = vec(e, i->c, e->spare), dst = target(e, i->dst, e->spare + 1);
+    if (e->m->avx2) {                                           /* other lanes are 0 or, of none, anything */
+        size_t over = if_any_lane(e, c, i->width);
+        Mem m = memory(e, &i->at);
+        vcode(e, masked_move(i, false), dst, c, 0, &m, 1, 0);
+        end_if(e, over);
+        finish(e, i->dst, dst);
+        return;
+    }
     mask_from(e, c, mask_width(i));
-    int a = vec(e, i->a, VECTOR_SPARE);
+    int a = vec(e, i->a, e->spare);
     vmove(e, dst, a, i->width);
-    size_t begin = if_any_lane(e);
+    size_t begin = if_any_lane(e, 0, 0);
     Mem m = memory(e, &i->at);
-    evex(e, lanes_move(i->size, false, i->width), dst, 0, 0, &m, 0, 0);
+    vcode(e, lanes_move(i->size, false, i->width), dst, 0, 0, &m, 0, 0);
     end_if(e, begin);
     finish(e, i->dst, dst);
 }
 
 static void store_masked(Encoder *e, const Ins *i)
 {
-    int c = vec(e, i->c, VECTOR_SPARE), a = vec(e, i->a, VECTOR_SPARE + 1);
-    mask_from(e, c, mask_width(i));
-    size_t begin = if_any_lane(e);
+    int c = vec(e, i->c, e->spare), a = vec(e, i->a, e->spare + 1);
+    if (!e->m->avx2) mask_from(e, c, mask_width(i));
+    size_t begin = if_any_lane(e, c, i->width);
     Mem m = memory(e, &i->at);
-    evex(e, lanes_move(i->size, true, i->width), a, 0, 0, &m, 0, 0);
+    if (e->m->avx2) vcode(e, masked_move(i, true), a, c, 0, &m, 1, 0);
+    else vcode(e, lanes_move(i->size, true, i->width), a, 0, 0, &m, 0, 0);
     end_if(e, begin);
 }
 
@@ -198,21 +230,25 @@ static void mask_all(Encoder *e)
     byte(e, 0xc5), byte(e, 0xf8), byte(e, 0x92), byte(e, 0xc8); /* kmovw k1, eax */
 }
 
-/* The index is a vector register: bit 4 of its number is V'. */
+/* The index is a vector register: bit 4 of its number is V'. AVX2: the mask is a vector, which is cleared. */
 static void gather(Encoder *e, const Ins *i)
 {
-    int index = vec(e, i->b, VECTOR_SPARE + 1), dst = target(e, i->dst, VECTOR_SPARE + 2);
-    if (i->c) mask_from(e, vec(e, i->c, VECTOR_SPARE), mask_width(i));
+    int index = vec(e, i->b, e->spare + 1), dst = target(e, i->dst, e->spare + 2), mask = 0;
+    if (e->m->avx2) mask = vec(e, i->c, e->spare);
+    else if (i->c) mask_from(e, vec(e, i->c, e->spare), mask_width(i));
     else mask_all(e);
-    if (i->a) vmove(e, dst, vec(e, i->a, VECTOR_SPARE), i->width);
+    if (i->a) vmove(e, dst, vec(e, i->a, dst), i->width);
     int base = general(e, i->at.base, RCX), disp = (int)i->at.disp;
     bool d = i->size == 8;
-    byte(e, 0x62);
-    byte(e,
-         (high(dst) ^ 1) << 7 | (high(index) ^ 1) << 6 | (high(base) ^ 1) << 5 | (((unsigned)dst >> 4 & 1) ^ 1) << 4 |
-             2);
-    byte(e, (unsigned)d << 7 | 15 << 3 | 4 | 1);
-    byte(e, (i->width == 64 ? 2u : i->width == 32 ? 1u : 0u) << 5 | (((unsigned)index >> 4 & 1) ^ 1) << 3 | 1);
+    if (e->m->avx2) {
+        vex(e, 2, 1, d, i->width == 32, dst, mask, index, base);
+    } else {
+        unsigned registers = (high(dst) ^ 1) << 7 | (high(index) ^ 1) << 6 | (high(base) ^ 1) << 5;
+        byte(e, 0x62);
+        byte(e, registers | (((unsigned)dst >> 4 & 1) ^ 1) << 4 | 2);
+        byte(e, (unsigned)d << 7 | 15 << 3 | 4 | 1);
+        byte(e, (i->width == 64 ? 2u : i->width == 32 ? 1u : 0u) << 5 | (((unsigned)index >> 4 & 1) ^ 1) << 3 | 1);
+    }
     byte(e, 0x92);
     byte(e, 0x80 | (unsigned)(dst & 7) << 3 | 4);
     byte(e, log2_of(i->size) << 6 | (unsigned)(index & 7) << 3 | (unsigned)(base & 7));
@@ -222,9 +258,13 @@ static void gather(Encoder *e, const Ins *i)
 
 static void all_lanes(Encoder *e, const Ins *i)
 {
-    int a = vec(e, i->a, VECTOR_SPARE), dst = target(e, i->dst, RAX);
-    mask_from(e, a, i->width);
-    byte(e, 0xc5), byte(e, 0xf8), byte(e, 0x93), byte(e, 0xc1); /* kmovw eax, k1 */
+    int a = vec(e, i->a, e->spare), dst = target(e, i->dst, RAX);
+    if (e->m->avx2) {                                           /* vmovmskps */
+        vcode(e, (Vcode){ 1, 0, 0, 0x50, i->width, 0, false, false }, RAX, 0, a, NULL, 0, 0);
+    } else {
+        mask_from(e, a, i->width);
+        byte(e, 0xc5), byte(e, 0xf8), byte(e, 0x93), byte(e, 0xc1); /* kmovw eax, k1 */
+    }
     with_number(e, 4, RAX, (1 << i->size) - 1);
     with_number(e, 7, RAX, (1 << i->size) - 1);
     rex(e, false, -1, -1, RAX, true), byte(e, 0x0f), byte(e, 0x94), byte(e, 0xc0);
@@ -236,26 +276,32 @@ static void between_files(Encoder *e, const Ins *i)
 {
     bool q = i->size == 8;
     if (i->op == M_TO_VECTOR) {
-        int a = general(e, i->a, RAX), dst = target(e, i->dst, VECTOR_SPARE);
-        evex(e, (Evex){ 1, 1, q, 0x6e, 16, 0, false, false }, dst, 0, a, NULL, 0, 0);
+        int a = general(e, i->a, RAX), dst = target(e, i->dst, e->spare);
+        vcode(e, (Vcode){ 1, 1, q, 0x6e, 16, 0, false, false }, dst, 0, a, NULL, 0, 0);
         finish(e, i->dst, dst);
     } else if (i->op == M_TO_GENERAL) {
-        int a = vec(e, i->a, VECTOR_SPARE), dst = target(e, i->dst, RAX);
-        evex(e, (Evex){ 1, 1, q, 0x7e, 16, 0, false, false }, a, 0, dst, NULL, 0, 0);
+        int a = vec(e, i->a, e->spare), dst = target(e, i->dst, RAX);
+        vcode(e, (Vcode){ 1, 1, q, 0x7e, 16, 0, false, false }, a, 0, dst, NULL, 0, 0);
         finish(e, i->dst, dst);
     } else if (i->op == M_SPREAD) {
-        int a = general(e, i->a, RAX), dst = target(e, i->dst, VECTOR_SPARE);
+        int a = general(e, i->a, RAX), dst = target(e, i->dst, e->spare);
         unsigned code = i->size == 1 ? 0x7a : i->size == 2 ? 0x7b : 0x7c;
-        evex(e, (Evex){ 2, 1, q, code, i->width, 0, false, false }, dst, 0, a, NULL, 0, 0);
+        if (e->m->avx2) {                                       /* by way of the first lane */
+            code = i->size == 1 ? 0x78 : i->size == 2 ? 0x79 : i->size == 4 ? 0x58 : 0x59;
+            vcode(e, (Vcode){ 1, 1, q, 0x6e, 16, 0, false, false }, dst, 0, a, NULL, 0, 0);
+            vcode(e, (Vcode){ 2, 1, 0, code, i->width, 0, false, false }, dst, 0, dst, NULL, 0, 0);
+        } else {
+            vcode(e, (Vcode){ 2, 1, q, code, i->width, 0, false, false }, dst, 0, a, NULL, 0, 0);
+        }
         finish(e, i->dst, dst);
     } else if (i->op == M_INT_TO_FLOAT) {
-        int a = general(e, i->a, RAX), dst = target(e, i->dst, VECTOR_SPARE);
-        evex(e, (Evex){ 1, 1, 0, 0xef, 16, 0, false, false }, dst, dst, dst, NULL, 0, 0); /* waits for nobody */
-        evex(e, (Evex){ 1, q ? 3 : 2, 1, i->imm ? 0x7b : 0x2a, 16, 0, false, false }, dst, dst, a, NULL, 0, 0);
+        int a = general(e, i->a, RAX), dst = target(e, i->dst, e->spare);
+        vcode(e, (Vcode){ 1, 1, 0, 0xef, 16, 0, false, false }, dst, dst, dst, NULL, 0, 0); /* waits for nobody */
+        vcode(e, (Vcode){ 1, q ? 3 : 2, 1, i->imm ? 0x7b : 0x2a, 16, 0, false, false }, dst, dst, a, NULL, 0, 0);
         finish(e, i->dst, dst);
     } else {
-        int a = vec(e, i->a, VECTOR_SPARE), dst = target(e, i->dst, RAX);
-        evex(e, (Evex){ 1, q ? 3 : 2, 1, i->imm ? 0x78 : 0x2c, 16, 0, false, false }, dst, 0, a, NULL, 0, 0);
+        int a = vec(e, i->a, e->spare), dst = target(e, i->dst, RAX);
+        vcode(e, (Vcode){ 1, q ? 3 : 2, 1, i->imm ? 0x78 : 0x2c, 16, 0, false, false }, dst, 0, a, NULL, 0, 0);
         finish(e, i->dst, dst);
     }
 }
@@ -266,29 +312,30 @@ void encode_vector(Encoder *e, const Ins *i)
     int r;
     switch (i->op) {
     case M_VMOVE:
-        r = target(e, i->dst, VECTOR_SPARE);
-        vmove(e, r, vec(e, i->b, VECTOR_SPARE), i->width);
+        r = target(e, i->dst, e->spare);
+        vmove(e, r, vec(e, i->b, e->spare), i->width);
         finish(e, i->dst, r);
         break;
     case M_VLOAD:
-        m = memory(e, &i->at), r = target(e, i->dst, VECTOR_SPARE);
+        m = memory(e, &i->at), r = target(e, i->dst, e->spare);
         vload(e, r, &m, i->size, i->width);
         finish(e, i->dst, r);
         break;
     case M_VSTORE:
-        r = vec(e, i->a, VECTOR_SPARE), m = memory(e, &i->at);
+        r = vec(e, i->a, e->spare), m = memory(e, &i->at);
         vstore(e, r, &m, i->size, i->width);
         break;
     case M_TEST:
-        r = vec(e, i->b, VECTOR_SPARE);
-        evex(e, (Evex){ 2, 1, 0, 0x27, i->width, 0, false, false }, 1, r, r, NULL, 0, 0);
-        r = target(e, i->dst, VECTOR_SPARE);
+        r = vec(e, i->b, e->spare);
+        vcode(e, (Vcode){ 2, 1, 0, 0x27, i->width, 0, false, false }, 1, r, r, NULL, 0, 0);
+        r = target(e, i->dst, e->spare);
         mask_to(e, r, i->width);
         finish(e, i->dst, r);
         break;
     case M_VLOADM: load_masked(e, i); break;
     case M_VSTOREM: store_masked(e, i); break;
     case M_PICK: pick(e, i); break;
+    case M_BLEND: blend(e, i); break;
     case M_MAXNAN: max_nan(e, i); break;
     case M_GATHER: gather(e, i); break;
     case M_ALL: all_lanes(e, i); break;

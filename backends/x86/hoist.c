@@ -81,7 +81,7 @@ static int by_weight(const void *a, const void *b)
     return x->weight != y->weight ? (x->weight > y->weight ? -1 : 1) : x->disp < y->disp ? -1 : x->disp > y->disp;
 }
 
-static void use(Mcode *m, Ins *i, Reg r)
+void mcode_use(Mcode *m, Ins *i, Reg r)
 {
     bool copies = i->op == M_BCASTSS || i->op == M_BCASTSD, fma = i->op < M_ROWS && mir_row[i->op].form == FORM_FMA;
     if (copies) i->op = M_VMOVE, i->b = r;
@@ -109,7 +109,7 @@ static uint32_t rewrite(Hoist *h, uint32_t n)
     for (uint32_t k = h->nest.begin + n; k <= h->nest.end + n; k++) {
         int bytes = repeats(&ins[k]);
         Element *e = bytes ? find(h, &ins[k], bytes) : NULL;
-        if (e) use(m, &ins[k], e->reg);
+        if (e) mcode_use(m, &ins[k], e->reg);
     }
     for (uint32_t j = 0; j < m->nloop; j++) {
         if (m->loop[j].begin >= h->nest.begin) m->loop[j].begin += n;
@@ -132,7 +132,7 @@ void mcode_hoist(Mcode *m)
         if (!found) return;
         mcode_intervals(m);
         collect(&h);
-        int room = VECTOR_SPARE - pressure(&h) - MARGIN;
+        int room = mcode_vectors(m) - SPARE_VECTORS - pressure(&h) - MARGIN;
         uint32_t n = room <= 0 ? 0 : (uint32_t)room < h.count ? (uint32_t)room : h.count;
         qsort(h.element, h.count, sizeof *h.element, by_weight);
         after = h.nest.end + 1 + (n ? rewrite(&h, n) : 0);

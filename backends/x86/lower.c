@@ -94,7 +94,7 @@ static bool may_be_in(const Lower *l, const UOp *v, const UOp *reg, uint32_t sto
     uint32_t at = l->place[v->id];
     return op_is((Op)v->op, FLAG_ALU) && x_changes_in_place(v) && l->times[v->id] == 1 && l->uses[at] == 1 &&
         at < store && l->block[at] == l->block[store] && !l->target[v->id] && unused(l, reg, at, store) &&
-        (x_is_vector(v) || cr_lanes(v) == 1);
+        (x_is_vector(l, v) || cr_lanes(v) == 1);
 }
 
 /* The value that is stored, and those whose sum it goes on, as far as they are nobody else's. */
@@ -179,8 +179,8 @@ static void buffer(Lower *l, const UOp *u)
         l->offset[u->id] = l->local;
         l->local += (bytes + 63) & ~INT64_C(63);
     } else if (l->array[u->id]) {
-        l->offset[u->id] = x_frame(l, (int)bytes, VECTOR);
-    } else if (n == 1 || x_is_vector(u)) {
+        l->offset[u->id] = x_frame(l, (int)bytes, MOST_BYTES);
+    } else if (n == 1 || x_is_vector(l, u)) {
         x_hold(l, u, x_reg(l, u));
     } else {
         Reg *lane = NEW_N(l->m->arena, Reg, n);
@@ -193,8 +193,8 @@ static void buffer(Lower *l, const UOp *u)
 static bool permute(Lower *l, const UOp *u, uint32_t n)
 {
     const UOp *of[2];
-    if (!uop_is_shuffle(u, of) || !x_is_vector(of[0]) || element_bytes((DType)u->dtype) != 4) return false;
-    if (of[1] && !x_is_vector(of[1])) return false;
+    if (!uop_is_shuffle(u, of) || !x_is_vector(l, of[0]) || element_bytes((DType)u->dtype) != 4) return false;
+    if (of[1] && !x_is_vector(l, of[1])) return false;
     int width = x_width_of(u) > x_width_of(of[0]) ? x_width_of(u) : x_width_of(of[0]);
     uint32_t table[16] = { 0 }, other = (uint32_t)width / 4;
     for (uint32_t k = 0; k < n; k++)
@@ -211,7 +211,7 @@ static bool permute(Lower *l, const UOp *u, uint32_t n)
 
 static void stack(Lower *l, const UOp *u, uint32_t n)
 {
-    if (!x_is_vector(u) || uop_constants(u) || permute(l, u, n)) return; /* looked through where it is used */
+    if (!x_is_vector(l, u) || uop_constants(u) || permute(l, u, n)) return; /* looked through where it is used */
     Reg *lane = NEW_N(l->m->arena, Reg, n);
     for (uint32_t k = 0; k < n; k++) lane[k] = x_scalar(l, u->src[k]);
     x_hold_value(l, u, lane, n);
@@ -219,11 +219,36 @@ static void stack(Lower *l, const UOp *u, uint32_t n)
 
 static void lane_of_vector(Lower *l, const UOp *u) { x_hold(l, u, x_lane(l, u->src[0], (uint32_t)u->src[1]->arg.i)); }
 
+static Reg vector_give(Lower *l, int op, Reg dst, Reg a, Reg b, int width, int64_t imm)
+{
+    x_give(l, op, dst, a, b, imm);
+    l->m->ins[l->m->count - 1].width = (uint8_t)width;
+    return dst;
+}
+
+/* r = c + the sums of four products of bytes, a's unsigned: those at even and odd places as halves of words, whose
+ * products of pairs are exact. */
+static void dot_bytes(Lower *l, Reg a, Reg b, Reg c, int width, Reg r)
+{
+    enum { BYTE = 8 };
+    Reg up[2] = { vector_give(l, M_PSLLW, x_vector(l, width), a, 0, width, BYTE),
+                  vector_give(l, M_PSLLW, x_vector(l, width), b, 0, width, BYTE) },
+        even[2] = { vector_give(l, M_PSRLW, x_vector(l, width), up[0], 0, width, BYTE),
+                    vector_give(l, M_PSRAW, x_vector(l, width), up[1], 0, width, BYTE) },
+        odd[2] = { vector_give(l, M_PSRLW, x_vector(l, width), a, 0, width, BYTE),
+                   vector_give(l, M_PSRAW, x_vector(l, width), b, 0, width, BYTE) };
+    Reg first = vector_give(l, M_PMADDWD, x_vector(l, width), even[0], even[1], width, 0),
+        second = vector_give(l, M_PMADDWD, x_vector(l, width), odd[0], odd[1], width, 0),
+        both = vector_give(l, M_PADDD, x_vector(l, width), first, second, width, 0);
+    vector_give(l, M_PADDD, r, both, c, width, 0);
+}
+
 static void dot(Lower *l, const UOp *u)
 {
     int width = x_width_of(u);
-    int op = u->arg.i == WMMA_vnni_u8 ? M_DPBUSD : u->arg.i == WMMA_dot_bf16 ? M_DPBF16 : -1;
-    if (op < 0 || !x_is_vector(u->src[0]) || !x_is_vector(u->src[1])) {
+    int op = u->arg.i == WMMA_vnni_u8 ? M_DPBUSD : u->arg.i == WMMA_dot_bf16 ? M_DPBF16 : M_COUNT;
+    bool bytes = u->arg.i == WMMA_avx_u8;
+    if ((op == M_COUNT && !bytes) || !x_is_vector(l, u->src[0]) || !x_is_vector(l, u->src[1])) {
         x_unsupported(l, u);
         return;
     }
@@ -231,8 +256,12 @@ static void dot(Lower *l, const UOp *u)
         c = x_whole(l, u->src[2], width), r = x_reg(l, u);
     Ins *i = x_put(l, M_BCASTSS);
     i->dst = a, i->b = from, i->width = (uint8_t)width;
-    i = x_put(l, op);
-    i->dst = r, i->a = a, i->b = b, i->c = c, i->width = (uint8_t)width;
+    if (bytes) {
+        dot_bytes(l, a, b, c, width, r);
+    } else {
+        i = x_put(l, op);
+        i->dst = r, i->a = a, i->b = b, i->c = c, i->width = (uint8_t)width;
+    }
     x_hold(l, u, r);
 }
 
@@ -281,10 +310,10 @@ static void set_tiles(Lower *l)
     x_put(l, M_TILES)->at = in_pool(x_pool(l, config, sizeof config));
 }
 
-static bool vector_operands(const UOp *u)
+static bool vector_operands(const Lower *l, const UOp *u)
 {
     for (uint32_t k = 0; k < u->nsrc && k < 3; k++)
-        if (cr_lanes(u->src[k]) > 1 && !x_is_vector(u->src[k]) && !(u->op == UOP_GUARD && k == 2)) return false;
+        if (cr_lanes(u->src[k]) > 1 && !x_is_vector(l, u->src[k]) && !(u->op == UOP_GUARD && k == 2)) return false;
     return true;
 }
 
@@ -300,7 +329,7 @@ static void element_wise(Lower *l, const UOp *u, uint32_t n)
         x_hold(l, u, dst);
         return;
     }
-    if (x_is_vector(u) && vector_operands(u)) {
+    if (x_is_vector(l, u) && vector_operands(l, u)) {
         Reg dst = in ? in : x_reg(l, u);
         if (x_vector_op(l, u, o, n, dst)) {
             x_hold(l, u, dst);

@@ -1,7 +1,7 @@
-/* Machine instructions of x86-64 with AVX-512 (F, BW, DQ, VL) on virtual registers: between a kernel's LINEAR and its
- * bytes.
+/* Machine instructions of x86-64 on virtual registers: between a kernel's LINEAR and its bytes.
  *
- * lower.c writes them, registers.c gives each register a place in the machine or in the frame, encode.c writes bytes.
+ * lower.c writes them for AVX-512 (F, BW, DQ, VL), avx2.c puts those of AVX2 (with FMA, F16C, BMI2) in the place of
+ * what has no VEX form, registers.c gives each register a place in the machine or in the frame, encode.c writes bytes.
  * There are two classes: general registers of 64 bits, which hold integers extended to 64 bits by their type's sign,
  * and vectors. A scalar float is the first lane of a vector of 16 bytes. A vector of bool has 32 bits a lane, all or
  * none of them set. Control flow is structured: loops and forward branches, so that a register lives from its first to
@@ -30,6 +30,7 @@ typedef enum {
     M_VSTOREM, /* the lanes of a where c is set, to memory */
     M_PICK, /* dst = mask c ? a : b, lanes of `size` bytes */
     M_MAXNAN, /* dst = max(a, b), NaN if one is; size 4 or 8 */
+    M_BLEND, /* dst = sign of c's lane ? a : b, lanes of `size` bytes, of c as well; AVX2 */
     M_TEST, /* dst = mask of the lanes of b that are not 0; size of a lane */
     M_GATHER, /* dst = memory at base + 32-bit lanes of b * scale where c (0: everywhere) is set, else a's */
     M_ALL, /* general dst = are all lanes of the mask a set */
@@ -127,20 +128,34 @@ typedef struct {
     uint8_t *pool;
     uint32_t pool_bytes, pool_cap, labels;
     int32_t frame_bytes;
+    bool avx2; /* without AVX-512: VEX forms, 16 vectors of 32 bytes */
 } Mcode;
 
 typedef struct {
     const char *name;
-    uint8_t form, map, pp, w, code, ext, imm, bytes;
+    uint8_t form, map, pp, w, code, ext, imm, bytes, sets;
 } MirRow;
 extern const MirRow mir_row[M_ROWS];
+enum { SETS_AVX2 = 1, SETS_AVX512 = 2, SETS_BOTH = 3 };
 
-/* Registers that encode.c keeps for operands that lie in the frame. */
-enum { GENERAL_COUNT = 16, VECTOR_COUNT = 32, RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RBP = 5, VECTOR_SPARE = 29 };
+enum { GENERAL_COUNT = 16, VECTOR_COUNT = 32, RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RBP = 5 };
+enum { SPARE_VECTORS = 3 }; /* the last ones, for operands that lie in the frame, where one does */
 enum { FRAME_HEAD = 64 }; /* bytes of the frame that encode.c has for itself */
 
-Reg mcode_reg(Mcode *m, RegClass cls, int width); /* values.c: a fresh one */
+static inline int mcode_vectors(const Mcode *m) { return m->avx2 ? VECTOR_COUNT / 2 : VECTOR_COUNT; }
+static inline int mcode_vector_bytes(const Mcode *m) { return m->avx2 ? 32 : 64; }
+/* Has the machine the instruction of this row, or avx2.c others in its place? */
+bool mcode_has(const Mcode *m, int op);
+
+/* values.c: a fresh register; an instruction at the end, valid until the next; the place of data in the pool, aligned
+ * to their bytes, a power of 2 */
+Reg mcode_reg(Mcode *m, RegClass cls, int width);
+Ins *mcode_put(Mcode *m, int op);
+int64_t mcode_pool(Mcode *m, const void *data, uint32_t bytes);
+void mcode_avx2(Mcode *m); /* avx2.c: in instructions of AVX2 */
 void mcode_hoist(Mcode *m); /* hoist.c: constants of loops into registers */
+/* hoist.c: the register takes the place of the element of memory that the instruction repeats in all lanes */
+void mcode_use(Mcode *m, Ins *i, Reg r);
 void mcode_intervals(Mcode *m); /* registers.c: from where to where registers live */
 void mcode_registers(Mcode *m); /* registers.c */
 /* Bytes of a function of CpuKernel's form, appended to out encode.c */

@@ -1,6 +1,7 @@
 /* Linear scan (Poletto and Sarkar): intervals in the order of their begins, each takes a free register of the machine;
  * where there is none, the one with the least use for its length lies in the frame from begin to end. An interval that
- * enters a loop reaches to the loop's end. */
+ * enters a loop reaches to the loop's end. AVX2 has few vectors: those that encode.c keeps for operands that lie in the
+ * frame are taken as well, and all is done again without them where one does. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,12 +82,13 @@ void mcode_intervals(Mcode *m)
 }
 
 typedef struct {
-    Reg in[GENERAL_COUNT + VECTOR_COUNT];
-} Machine; /* general, then vectors; 0: free */
+    Reg in[GENERAL_COUNT + VECTOR_COUNT]; /* general, then vectors; 0: free */
+    int vectors; /* that may be taken */
+} Machine;
 
-static bool usable(int cls, int n)
+static bool usable(const Machine *h, int cls, int n)
 {
-    if (cls == CLASS_VECTOR) return n < VECTOR_SPARE;
+    if (cls == CLASS_VECTOR) return n < h->vectors;
     return n != RAX && n != RCX && n != RDX && n != RSP;
 }
 
@@ -107,11 +109,11 @@ static void place(Mcode *m, Machine *h, Reg r)
     expire(h, m, i->first);
     if (i->hint && hint->cls == cls && hint->machine >= 0 && !*held(h, cls, hint->machine)) best = hint->machine;
     for (int n = 0; n < count && best < 0; n++)
-        if (usable(cls, n) && !*held(h, cls, n)) best = n;
+        if (usable(h, cls, n) && !*held(h, cls, n)) best = n;
     if (best < 0) {
         int least = -1;
         for (int n = 0; n < count; n++)
-            if (usable(cls, n) &&
+            if (usable(h, cls, n) &&
                 (least < 0 || worth(&m->reg[*held(h, cls, n)]) < worth(&m->reg[*held(h, cls, least)])))
                 least = n;
         if (worth(&m->reg[*held(h, cls, least)]) >= worth(i)) return;
@@ -129,17 +131,28 @@ static int by_begin(const void *a, const void *b)
     return x < y ? -1 : x > y ? 1 : *(const Reg *)a < *(const Reg *)b ? -1 : 1;
 }
 
+/* False: a vector lies in the frame. */
+static bool place_all(Mcode *m, const Reg *order, uint32_t n, int vectors)
+{
+    Machine h = { .vectors = vectors };
+    bool all = true;
+    for (uint32_t k = 0; k < n; k++) m->reg[order[k]].machine = -1;
+    for (uint32_t k = 0; k < n; k++) place(m, &h, order[k]);
+    for (uint32_t k = 0; k < n && all; k++) all = m->reg[order[k]].cls != CLASS_VECTOR || m->reg[order[k]].machine >= 0;
+    return all;
+}
+
 void mcode_registers(Mcode *m)
 {
     Reg *order = NEW_N(m->arena, Reg, m->nreg);
-    Machine h = { { 0 } };
     uint32_t n = 0;
     mcode_intervals(m);
     for (Reg r = 1; r < m->nreg; r++)
         if (m->reg[r].first != NEVER) order[n++] = r;
     sorting = m;
     qsort(order, n, sizeof *order, by_begin);
-    for (uint32_t k = 0; k < n; k++) place(m, &h, order[k]);
+    bool all = m->avx2 && place_all(m, order, n, mcode_vectors(m));
+    if (!all) place_all(m, order, n, mcode_vectors(m) - SPARE_VECTORS);
     for (Reg r = 1; r < m->nreg; r++) {
         RegInfo *i = &m->reg[r];
         if (i->machine >= 0) continue;

@@ -21,9 +21,8 @@ Reg mcode_reg(Mcode *m, RegClass cls, int width)
 Reg x_general(Lower *l) { return mcode_reg(l->m, CLASS_GENERAL, 8); }
 Reg x_vector(Lower *l, int width) { return mcode_reg(l->m, CLASS_VECTOR, width); }
 
-Ins *x_put(Lower *l, int op)
+Ins *mcode_put(Mcode *m, int op)
 {
-    Mcode *m = l->m;
     if (m->count == m->cap) {
         Ins *more = NEW_N(m->arena, Ins, m->cap * 2);
         memcpy(more, m->ins, m->count * sizeof *more);
@@ -33,6 +32,8 @@ Ins *x_put(Lower *l, int op)
     *i = (Ins){ .op = (uint8_t)op };
     return i;
 }
+
+Ins *x_put(Lower *l, int op) { return mcode_put(l->m, op); }
 
 Reg x_give(Lower *l, int op, Reg dst, Reg a, Reg b, int64_t imm)
 {
@@ -55,9 +56,8 @@ int64_t x_frame(Lower *l, int bytes, int align)
     return at;
 }
 
-int64_t x_pool(Lower *l, const void *data, uint32_t bytes)
+int64_t mcode_pool(Mcode *m, const void *data, uint32_t bytes)
 {
-    Mcode *m = l->m;
     for (uint32_t at = 0; at + bytes <= m->pool_bytes; at += bytes)
         if (!memcmp(m->pool + at, data, bytes)) return at;
     uint32_t at = (m->pool_bytes + bytes - 1) / bytes * bytes;
@@ -71,13 +71,16 @@ int64_t x_pool(Lower *l, const void *data, uint32_t bytes)
     return at;
 }
 
+int64_t x_pool(Lower *l, const void *data, uint32_t bytes) { return mcode_pool(l->m, data, bytes); }
+
 /* ---- how values are held ---- */
 
 /* Is u one vector register? Positions are where they fit in 32 bits. */
-bool x_is_vector(const UOp *u)
+bool x_is_vector(const Lower *l, const UOp *u)
 {
     uint32_t n = cr_lanes(u);
-    if (n < 2 || (n & (n - 1)) || n > MOST_LANES || n * (uint32_t)element_bytes((DType)u->dtype) > VECTOR) return false;
+    if (n < 2 || (n & (n - 1)) || n > MOST_LANES || n * (uint32_t)element_bytes((DType)u->dtype) > most_bytes(l))
+        return false;
     if (u->dtype != DT_INDEX) return true;
     bool narrow = fits_32(u);
     for (uint32_t k = 0; k < u->nsrc && narrow; k++) narrow = u->src[k]->dtype != DT_INDEX || fits_32(u->src[k]);
@@ -91,7 +94,7 @@ int x_width_of(const UOp *u)
 
 Reg x_reg(Lower *l, const UOp *u)
 {
-    if (x_is_vector(u)) return x_vector(l, x_width_of(u));
+    if (x_is_vector(l, u)) return x_vector(l, x_width_of(u));
     return full_float((DType)u->dtype) ? x_vector(l, 16) : x_general(l);
 }
 Reg x_lane_reg(Lower *l, DType t) { return full_float(t) ? x_vector(l, 16) : x_general(l); }
@@ -183,7 +186,7 @@ static int64_t stored_lanes(Lower *l, const UOp *u, Val *v)
     uint32_t here = l->block[l->at] + 1;
     if (v->stored_in == here) return v->stored_at;
     v->stored_in = here;
-    v->stored_at = x_frame(l, round_width((uint32_t)size), VECTOR);
+    v->stored_at = x_frame(l, round_width((uint32_t)size), MOST_BYTES);
     store_whole(l, v->r, size, v->stored_at);
     return v->stored_at;
 }
@@ -209,7 +212,7 @@ const Reg *x_lanes(Lower *l, const UOp *u, uint32_t n)
 Reg x_assemble(Lower *l, DType t, const Reg *lane, uint32_t n, Reg dst)
 {
     int size = element_bytes(t), width = round_width((uint32_t)size * n);
-    int64_t at = x_frame(l, width, VECTOR);
+    int64_t at = x_frame(l, width, MOST_BYTES);
     bool f = full_float(t);
     for (uint32_t k = 0; k < n; k++) {
         Reg from = lane[k];
@@ -254,9 +257,9 @@ Reg x_spread(Lower *l, const UOp *u, int width)
 
 static Reg const_vector(Lower *l, const UOp *u, int width)
 {
-    uint8_t bytes[VECTOR] = { 0 };
+    uint8_t bytes[MOST_BYTES] = { 0 };
     uint32_t size = (uint32_t)element_bytes((DType)u->dtype);
-    for (uint32_t k = 0; k < u->nsrc && (k + 1) * size <= VECTOR; k++) {
+    for (uint32_t k = 0; k < u->nsrc && (k + 1) * size <= MOST_BYTES; k++) {
         int64_t v = x_const_bits(u->src[k]);
         if (u->dtype == DT_BOOL) v = -(v != 0);
         memcpy(bytes + k * size, &v, size);

@@ -1,7 +1,7 @@
 /* What lower.c and its operations share: registers, constants, and values as an instruction takes them.
  *
- * A value is held in one register (a scalar, or a vector of a power of two lanes and at most 64 bytes) or in one
- * register a lane. Constants are no registers: they are numbers in the instruction or elements of the pool. A float
+ * A value is held in one register (a scalar, or a vector of a power of two lanes and at most the machine's bytes) or in
+ * one register a lane. Constants are no registers: they are numbers in the instruction or elements of the pool. A float
  * that is loaded stands in all lanes of its register (splat), so that it serves a vector's operation as it is.
  */
 #ifndef TG_X86_VALUES_H
@@ -10,7 +10,7 @@
 #include "backends/x86/mir.h"
 #include "sched/kernel.h"
 
-enum { VECTOR = 64, MOST_LANES = 64 };
+enum { MOST_BYTES = 64, MOST_LANES = 64 }; /* of a vector */
 typedef enum { HELD_NOT, HELD_ONE, HELD_LANES } Held;
 typedef struct {
     uint8_t held, splat; /* splat: bytes of the register in which each element is the same */
@@ -66,9 +66,10 @@ static inline bool is_signed(DType t) { return dtype_info[t].kind == KIND_SINT; 
 /* bytes of an element in a vector, and in memory */
 static inline int element_bytes(DType t) { return t == DT_BOOL || t == DT_INDEX ? 4 : (int)dtype_size(t); }
 static inline int memory_bytes(DType t) { return t == DT_INDEX ? 8 : (int)dtype_size(t); }
+static inline uint32_t most_bytes(const Lower *l) { return (uint32_t)mcode_vector_bytes(l->m); }
 static inline int round_width(uint32_t bytes) { return bytes <= 16 ? 16 : bytes <= 32 ? 32 : 64; }
 
-bool x_is_vector(const UOp *u); /* is it held in one vector register? */
+bool x_is_vector(const Lower *l, const UOp *u); /* is it held in one vector register? */
 int x_width_of(const UOp *u);
 int64_t x_const_bits(const UOp *u); /* as a general register has it; floats: their bits */
 Place x_const_place(Lower *l, const UOp *u); /* its element in the pool; of bool all bits */

@@ -39,7 +39,7 @@ enum {
     NEAREST = 8
 };
 
-static int row_of(const ByType *row, DType t)
+static int row_for(const ByType *row, DType t)
 {
     switch (t) {
     case DT_F32: return row->f32;
@@ -56,6 +56,13 @@ static int row_of(const ByType *row, DType t)
     case DT_U64: return row->u64;
     default: return NONE;
     }
+}
+
+/* NONE too where the machine lacks it */
+static int row_of(const Lower *l, const ByType *row, DType t)
+{
+    int op = row_for(row, t);
+    return op != NONE && mcode_has(l->m, op) ? op : NONE;
 }
 
 static int width_of(DType t, uint32_t lanes) { return round_width((uint32_t)element_bytes(t) * lanes); }
@@ -140,7 +147,7 @@ static bool mulacc(Lower *l, int op, const Opnd *o, int width, Reg dst)
 
 static bool maximum(Lower *l, DType t, const Opnd *o, int width, Reg dst)
 {
-    int op = row_of(&max_row, t);
+    int op = row_of(l, &max_row, t);
     if (op != M_MAXNAN) return two(l, op, o[0], o[1], width, true, dst);
     bool number0 = is_const(o[0]) && uop_const_float(o[0].u) == uop_const_float(o[0].u),
          number1 = is_const(o[1]) && uop_const_float(o[1].u) == uop_const_float(o[1].u);
@@ -156,7 +163,7 @@ static bool maximum(Lower *l, DType t, const Opnd *o, int width, Reg dst)
 static bool compare(Lower *l, const UOp *u, const Opnd *o, uint32_t n, Reg dst)
 {
     DType t = (DType)u->src[0]->dtype;
-    int op = row_of(&cmp_row, t), width = width_of(t, n);
+    int op = row_of(l, &cmp_row, t), width = width_of(t, n);
     bool less = u->op == UOP_CMPLT;
     if (op == NONE || t == DT_BOOL) return false;
     Reg a = take(l, o[0], width);
@@ -196,7 +203,7 @@ static bool pick(Lower *l, const UOp *u, const Opnd *o, uint32_t n, Reg dst)
         move(l, dst, r, width);
         return true;
     }
-    if (!o[0].r && !x_is_vector(o[0].u)) return false;
+    if (!o[0].r && !x_is_vector(l, o[0].u)) return false;
     Reg c = take(l, o[0], width_of(DT_BOOL, n)), a = take(l, o[1], width), b = take(l, o[2], width);
     Ins *i = x_put(l, M_PICK);
     i->dst = dst, i->a = a, i->b = b, i->c = c, i->width = (uint8_t)width;
@@ -208,10 +215,10 @@ static bool shift(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
 {
     DType t = (DType)u->dtype;
     bool left = u->op == UOP_SHL;
-    int op = row_of(left ? &shl_row : &shr_row, t), by = row_of(left ? &shl_by_row : &shr_by_row, t);
-    if (op == NONE) return false;
+    int op = row_of(l, left ? &shl_row : &shr_row, t), by = row_of(l, left ? &shl_by_row : &shr_by_row, t);
     if (!is_const(o[1]) || u->src[1]->vmin < 0 || u->src[1]->vmax >= dtype_info[t].bits)
         return two(l, op, o[0], o[1], width, false, dst);
+    if (by == NONE) return false;
     Reg a = take(l, o[0], width);
     Ins *i = x_put(l, by);
     i->dst = dst, i->a = a, i->imm = x_const_bits(o[1].u), i->width = (uint8_t)width;
@@ -225,7 +232,7 @@ static bool exp2_op(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
         0.000153458081f, 0.00133999309f, 0.00961848907f, 0.0555032864f, 0.240226462f, 0.693147182f, 1.0f
     };
     enum { TERMS = sizeof c / sizeof *c };
-    if (u->dtype != DT_F32) return false;
+    if (u->dtype != DT_F32 || !mcode_has(l->m, M_SCALEFPS)) return false;
     bool whole = u->tag == WHOLE_TAG;                   /* p is 1 then */
     Reg x = take(l, o[0], width), n = whole ? x : simple(l, M_ROUNDPS, x, width, width, NEAREST);
     Reg p = x_vector(l, width);
@@ -291,18 +298,21 @@ static Reg of_bool(Lower *l, Reg mask, DType to, uint32_t n)
     return resize(l, bits, false, 4, element_bytes(to), n);
 }
 
+/* 0: the machine has no such conversion */
 static Reg int_to_float(Lower *l, Reg a, DType from, DType to, uint32_t n)
 {
     bool sign = is_signed(from);
-    int size = integer_bytes(from);
-    if (size < 4) a = resize(l, a, sign, size, 4, n), size = 4, sign = true;
-    int big = round_width((uint32_t)(size > element_bytes(to) ? size : element_bytes(to)) * n);
-    int op = to == DT_F32 ? (size == 4  ? (sign ? M_DQ2PS : M_UDQ2PS)
-                                 : sign ? M_QQ2PS
-                                        : M_UQQ2PS)
-                          : (size == 4  ? (sign ? M_DQ2PD : M_UDQ2PD)
-                                 : sign ? M_QQ2PD
-                                        : M_UQQ2PD);
+    int size = integer_bytes(from), full = size < 4 ? 4 : size;
+    bool as_signed = sign || size < 4;
+    int big = round_width((uint32_t)(full > element_bytes(to) ? full : element_bytes(to)) * n);
+    int op = to == DT_F32 ? (full == 4       ? (as_signed ? M_DQ2PS : M_UDQ2PS)
+                                 : as_signed ? M_QQ2PS
+                                             : M_UQQ2PS)
+                          : (full == 4       ? (as_signed ? M_DQ2PD : M_UDQ2PD)
+                                 : as_signed ? M_QQ2PD
+                                             : M_UQQ2PD);
+    if (!mcode_has(l->m, op)) return 0;
+    if (size < 4) a = resize(l, a, sign, size, 4, n);
     return simple(l, op, a, big, width_of(to, n), 0);
 }
 
@@ -313,6 +323,7 @@ static Reg float_to_int(Lower *l, Reg a, DType from, DType to, uint32_t n)
     int big = round_width((uint32_t)(mid > from_size ? mid : from_size) * n), op;
     if (from == DT_F32) op = to == DT_U32 ? M_PS2UDQ : mid == 4 ? M_PS2DQ : to == DT_U64 ? M_PS2UQQ : M_PS2QQ;
     else op = mid == 4 ? M_PD2DQ : to == DT_U64 ? M_PD2UQQ : M_PD2QQ;
+    if (!mcode_has(l->m, op)) return 0;
     return resize(l, simple(l, op, a, big, round_width((uint32_t)mid * n), 0), false, mid, size, n);
 }
 
@@ -360,7 +371,7 @@ static Reg half_cast(Lower *l, Reg a, DType from, DType to, uint32_t n)
 static Reg to_bool(Lower *l, Reg a, DType from, uint32_t n)
 {
     static const int64_t zero = 0;
-    int size = element_bytes(from), width = width_of(from, n), op = row_of(&cmp_row, from);
+    int size = element_bytes(from), width = width_of(from, n), op = row_of(l, &cmp_row, from);
     Reg r = x_vector(l, width_of(DT_BOOL, n));
     if (size < 4) a = resize(l, a, false, size, 4, n), width = width_of(DT_I32, n), size = 4, op = M_PCMPD;
     Ins *i = x_put(l, op);
@@ -374,11 +385,11 @@ static bool cast(Lower *l, const UOp *u, const Opnd *o, uint32_t n, Reg dst)
 {
     DType to = (DType)u->dtype, from = (DType)u->src[0]->dtype;
     bool halves = dtype_is_half(to) || dtype_is_half(from);
-    if (!o[0].r && !x_is_vector(o[0].u)) return false;
+    if (!o[0].r && !x_is_vector(l, o[0].u)) return false;
     if (halves && to != from && to != DT_F32 && from != DT_F32 && from != DT_BOOL) return false;
-    if (element_bytes(from) * n > VECTOR || element_bytes(to) * n > VECTOR) return false;
-    if (n * 4 > VECTOR && element_bytes(from) != element_bytes(to)) return false;
-    if (from == DT_F64 && to == DT_U32 && n * 8 > VECTOR) return false;
+    if (element_bytes(from) * n > most_bytes(l) || element_bytes(to) * n > most_bytes(l)) return false;
+    if (n * 4 > most_bytes(l) && element_bytes(from) != element_bytes(to)) return false;
+    if (from == DT_F64 && to == DT_U32 && n * 8 > most_bytes(l)) return false;
     Reg a = take(l, o[0], width_of(from, n)), r;
     if (to == from) r = a;
     else if (from == DT_BOOL) r = of_bool(l, a, to, n);
@@ -389,6 +400,7 @@ static bool cast(Lower *l, const UOp *u, const Opnd *o, uint32_t n, Reg dst)
     else if (full_float(to)) r = int_to_float(l, a, from, to, n);
     else if (full_float(from)) r = float_to_int(l, a, from, to, n);
     else r = resize(l, a, is_signed(from), integer_bytes(from), integer_bytes(to), n);
+    if (!r) return false;
     move(l, dst, r, width_of(to, n));
     return true;
 }
@@ -429,21 +441,21 @@ bool x_vector_op(Lower *l, const UOp *u, const Opnd *o, uint32_t n, Reg dst)
     if (t == DT_BOOL && u->src[0]->dtype == DT_BOOL && u->op != UOP_WHERE && u->op != UOP_CAST)
         return masks(l, u, o, width, dst);
     switch (u->op) {
-    case UOP_ADD: return two(l, row_of(&add_row, t), o[0], o[1], width, true, dst);
-    case UOP_MUL: return two(l, row_of(&mul_row, t), o[0], o[1], width, true, dst);
-    case UOP_AND: return two(l, row_of(&and_row, t), o[0], o[1], width, true, dst);
-    case UOP_OR: return two(l, row_of(&or_row, t), o[0], o[1], width, true, dst);
-    case UOP_XOR: return two(l, row_of(&xor_row, t), o[0], o[1], width, true, dst);
-    case UOP_DIV: return two(l, row_of(&div_row, t), o[0], o[1], width, false, dst);
+    case UOP_ADD: return two(l, row_of(l, &add_row, t), o[0], o[1], width, true, dst);
+    case UOP_MUL: return two(l, row_of(l, &mul_row, t), o[0], o[1], width, true, dst);
+    case UOP_AND: return two(l, row_of(l, &and_row, t), o[0], o[1], width, true, dst);
+    case UOP_OR: return two(l, row_of(l, &or_row, t), o[0], o[1], width, true, dst);
+    case UOP_XOR: return two(l, row_of(l, &xor_row, t), o[0], o[1], width, true, dst);
+    case UOP_DIV: return two(l, row_of(l, &div_row, t), o[0], o[1], width, false, dst);
     case UOP_RECIP: {
-        if (row_of(&div_row, t) == NONE) return false;
+        if (row_of(l, &div_row, t) == NONE) return false;
         Opnd c = { .u = uop_float(l->k->g, t, 1) };
-        return two(l, row_of(&div_row, t), c, o[0], width, false, dst);
+        return two(l, row_of(l, &div_row, t), c, o[0], width, false, dst);
     }
-    case UOP_MULACC: return mulacc(l, row_of(&fma_row, t), o, width, dst);
+    case UOP_MULACC: return mulacc(l, row_of(l, &fma_row, t), o, width, dst);
     case UOP_MAX: return maximum(l, t, o, width, dst);
-    case UOP_SQRT: return one(l, row_of(&sqrt_row, t), o[0], width, 0, dst);
-    case UOP_TRUNC: return one(l, row_of(&trunc_row, t), o[0], width, TOWARDS_ZERO, dst);
+    case UOP_SQRT: return one(l, row_of(l, &sqrt_row, t), o[0], width, 0, dst);
+    case UOP_TRUNC: return one(l, row_of(l, &trunc_row, t), o[0], width, TOWARDS_ZERO, dst);
     case UOP_EXP2: return exp2_op(l, u, o, width, dst);
     case UOP_SHL:
     case UOP_SHR: return shift(l, u, o, width, dst);
@@ -486,10 +498,11 @@ void x_across(Lower *l, const UOp *u)
         const UOp *src[2];
     } step = { { .op = (uint8_t)u->arg.i, .dtype = x->dtype, .nsrc = 2, .vmin = INT64_MIN, .vmax = INT64_MAX },
                { x, x } };
-    bool halves = x_is_vector(x) && (t == DT_BOOL || full_float(t) || size >= 4);
+    int most = u->arg.i == UOP_ADD || !l->m->avx2 ? 8 : 4;      /* of 8 bytes AVX2 has sums alone */
+    bool halves = x_is_vector(l, x) && (t == DT_BOOL || full_float(t) || (size >= 4 && size <= most));
     Reg r = halves ? x_whole(l, x, width_of(t, n)) : 0;
     for (uint32_t h = n / 2; halves && h > 0; h /= 2) {
-        int64_t at = x_frame(l, VECTOR, VECTOR);
+        int64_t at = x_frame(l, MOST_BYTES, MOST_BYTES);
         Ins *i = x_put(l, M_VSTORE);
         i->a = r, i->width = (uint8_t)width_of(t, 2 * h), i->size = (uint8_t)(2 * h * (uint32_t)size),
         i->at = in_frame(at);

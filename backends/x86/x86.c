@@ -7,11 +7,12 @@
 
 #include "backends/x86/lower.h"
 
-TgStatus x86_assemble(Bytes *out, const Kernel *k)
+TgStatus x86_assemble(Bytes *out, const Kernel *k, bool avx2)
 {
-    Mcode m = { .arena = arena_new() };
+    Mcode m = { .arena = arena_new(), .avx2 = avx2 };
     size_t size = out->size;
     TgStatus s = mcode_lower(&m, k);
+    if (!s && avx2) mcode_avx2(&m);
     if (!s) mcode_hoist(&m), mcode_registers(&m);
     if (!s) s = mcode_encode(out, &m);
     if (s) out->size = size;

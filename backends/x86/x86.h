@@ -1,6 +1,6 @@
-/* Machine code of x86-64 with AVX-512, without a compiler: in less than a millisecond a kernel, at about half the speed
- * of a compiler's code or better. For first runs (the compiler's code takes its place when it is there), and where
- * there is no compiler. */
+/* Machine code of x86-64 without a compiler: in less than a millisecond a kernel, at about half the speed of a
+ * compiler's code or better. For first runs (the compiler's code takes its place when it is there), and where there is
+ * no compiler. */
 #ifndef TG_X86_H
 #define TG_X86_H
 #include "sched/kernel.h"
@@ -10,9 +10,9 @@ typedef struct {
     uint8_t *data;
     size_t size, cap;
 } Bytes;
-/* Appends a function of CpuKernel's form (backends/cpu/cpu.h), aligned to a line. TG_UNSUPPORTED: it has an instruction
- * that has no row; nothing is appended. */
-TgStatus x86_assemble(Bytes *out, const Kernel *k);
+/* Appends a function of CpuKernel's form (backends/cpu/cpu.h), aligned to a line: of AVX-512 (F, BW, DQ, VL), or of
+ * AVX2 (with FMA, F16C, BMI2). TG_UNSUPPORTED: it has an instruction that has no row; nothing is appended. */
+TgStatus x86_assemble(Bytes *out, const Kernel *k, bool avx2);
 /* Pages that can be executed and no longer written; NULL: the system has none. x86_unmap frees them. */
 void *x86_map(const Bytes *code);
 void x86_unmap(void *pages, size_t size);

@@ -170,7 +170,7 @@ static void estimate_ranks(void **state)
     random_state = (uint64_t)number("ESTIMATE_SEED", 1) * 7919;
     const char *compiler = getenv("ESTIMATE_COMPILER");
     setenv("TGRUN_DEFAULT_COMPILER", compiler ? compiler : "own", 1);
-    if (!model_kernels(&all, getenv("KERNEL_MODELS"), "cpu")) {    /* our own code wants AVX-512 */
+    if (!model_kernels(&all, getenv("KERNEL_MODELS"), "cpu")) {    /* our own code wants AVX2 */
         model_kernels_free(&all);
         setenv("TGRUN_DEFAULT_COMPILER", "cc", 1);
         assert_true(model_kernels(&all, getenv("KERNEL_MODELS"), "cpu"));

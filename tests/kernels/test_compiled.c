@@ -223,7 +223,7 @@ static void compiled_kernels_agree(const Backend *backend, bool own, long some)
 }
 
 static void cpu_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cpu, false, 600); }
-/* machine code without a compiler, where the processor has AVX-512: there is some for every kernel */
+/* machine code without a compiler, where the processor has AVX2: there is some for every kernel */
 static void own_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cpu, true, 600); }
 static void cuda_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cuda, false, 400); }
 
