@@ -306,6 +306,38 @@ static void between_files(Encoder *e, const Ins *i)
     }
 }
 
+/* The registers that the function may change, and that are read behind it, are in the frame meanwhile. */
+static void around_call(Encoder *e, uint32_t at, bool load)
+{
+    for (Reg r = 1; r < e->m->nreg; r++) {
+        const RegInfo *v = info(e, r);
+        if (!mcode_survives(v, at)) continue;
+        Mem m = slot(e, r);
+        if (v->cls == CLASS_GENERAL) rm(e, true, load ? 0x8b : 0x89, v->machine, &m, false);
+        else if (load) vload(e, v->machine, &m, v->width, v->width);
+        else vstore(e, v->machine, &m, v->width, v->width);
+    }
+}
+
+/* Operands and the result go by way of words of the frame's head: their registers may be each other's. */
+static void call(Encoder *e, const Ins *i)
+{
+    uint32_t at = (uint32_t)(i - e->m->ins);
+    Mem word[2] = { { FRAME_BASE, -1, 1, 8, false }, { FRAME_BASE, -1, 1, 16, false } };
+    vstore(e, vec(e, i->a, e->spare), &word[0], i->size, 16);
+    if (i->b) vstore(e, vec(e, i->b, e->spare), &word[1], i->size, 16);
+    around_call(e, at, false);
+    for (int k = 0; k < 2; k++) vload(e, k, &word[k], i->size, 16);
+    byte(e, 0xc5), byte(e, 0xf8), byte(e, 0x77);                /* vzeroupper */
+    number(e, RAX, i->imm);
+    byte(e, 0xff), byte(e, 0xd0);
+    vstore(e, 0, &word[0], i->size, 16);
+    around_call(e, at, true);
+    int dst = target(e, i->dst, e->spare);
+    vload(e, dst, &word[0], i->size, 16);
+    finish(e, i->dst, dst);
+}
+
 void encode_vector(Encoder *e, const Ins *i)
 {
     Mem m;
@@ -339,6 +371,7 @@ void encode_vector(Encoder *e, const Ins *i)
     case M_MAXNAN: max_nan(e, i); break;
     case M_GATHER: gather(e, i); break;
     case M_ALL: all_lanes(e, i); break;
+    case M_CALL: call(e, i); break;
     default: between_files(e, i);
     }
 }

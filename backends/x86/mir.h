@@ -39,6 +39,7 @@ typedef enum {
     M_TO_GENERAL, /* general dst = a's first size bytes, zero-extended */
     M_INT_TO_FLOAT, /* dst = (float of size bytes)(general a); imm: a is unsigned */
     M_FLOAT_TO_INT, /* general dst = (integer)(float a of size bytes); imm: unsigned */
+    M_CALL, /* dst = the C function at imm of the floats a and, where it is not 0, b, of size bytes */
     /* general registers; b may be 0: imm */
     M_MOVE,
     M_CONST,
@@ -141,6 +142,14 @@ enum { SETS_AVX2 = 1, SETS_AVX512 = 2, SETS_BOTH = 3 };
 enum { GENERAL_COUNT = 16, VECTOR_COUNT = 32, RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RBP = 5 };
 enum { SPARE_VECTORS = 3 }; /* the last ones, for operands that lie in the frame, where one does */
 enum { FRAME_HEAD = 64 }; /* bytes of the frame that encode.c has for itself */
+
+/* Does a call of instruction k find a value there that is read behind it, and that it may change? */
+static inline bool mcode_survives(const RegInfo *r, uint32_t k)
+{
+    enum { RSI = 6, R11 = 11 };
+    bool changed = r->cls == CLASS_VECTOR || (r->machine >= RSI && r->machine <= R11);
+    return r->machine >= 0 && changed && r->first < 2 * k && r->last > 2 * k;
+}
 
 static inline int mcode_vectors(const Mcode *m) { return m->avx2 ? VECTOR_COUNT / 2 : VECTOR_COUNT; }
 static inline int mcode_vector_bytes(const Mcode *m) { return m->avx2 ? 32 : 64; }

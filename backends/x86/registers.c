@@ -145,8 +145,10 @@ static bool place_all(Mcode *m, const Reg *order, uint32_t n, int vectors)
 void mcode_registers(Mcode *m)
 {
     Reg *order = NEW_N(m->arena, Reg, m->nreg);
-    uint32_t n = 0;
+    uint32_t n = 0, calls = 0, *call = NEW_N(m->arena, uint32_t, m->count + 1);
     mcode_intervals(m);
+    for (uint32_t k = 0; k < m->count; k++)
+        if (m->ins[k].op == M_CALL) call[calls++] = k;
     for (Reg r = 1; r < m->nreg; r++)
         if (m->reg[r].first != NEVER) order[n++] = r;
     sorting = m;
@@ -155,7 +157,9 @@ void mcode_registers(Mcode *m)
     if (!all) place_all(m, order, n, mcode_vectors(m) - SPARE_VECTORS);
     for (Reg r = 1; r < m->nreg; r++) {
         RegInfo *i = &m->reg[r];
-        if (i->machine >= 0) continue;
+        bool framed = i->machine < 0;
+        for (uint32_t k = 0; k < calls && !framed; k++) framed = mcode_survives(i, call[k]);
+        if (!framed) continue;
         m->frame_bytes = (m->frame_bytes + i->width - 1) & -i->width;
         i->slot = m->frame_bytes;
         m->frame_bytes += i->width;

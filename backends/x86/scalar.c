@@ -1,6 +1,8 @@
 /* Element-wise operations on scalars (values.h). Integers are extended to 64 bits, so that comparisons, quotients and
  * shifts to the right are of 64 bits; what may leave its type is cut back. Floats are vectors of one lane that counts.
  * To add one: a case in integer_op. */
+#include <math.h>
+
 #include "backends/x86/values.h"
 #include "graph/guard.h"
 
@@ -164,14 +166,6 @@ static void shift(Lower *l, const UOp *u, const Opnd *o, Reg dst)
     choose(l, dst, in, r, far);
 }
 
-static Reg to_float(Lower *l, Opnd o, DType to, DType from)
-{
-    Reg a = x_operand(l, o), r = x_vector(l, 16);
-    Ins *i = x_put(l, M_INT_TO_FLOAT);
-    i->dst = r, i->a = a, i->size = (uint8_t)dtype_size(to), i->imm = from == DT_U64;
-    return r;
-}
-
 static void move_float(Lower *l, Reg dst, Reg from)
 {
     Ins *i = x_put(l, M_VMOVE);
@@ -231,10 +225,16 @@ static void to_half(Lower *l, DType to, Reg a, Reg dst)
     choose(l, dst, nan, number(l, 0x7fc0), r);
 }
 
-static void cast(Lower *l, const UOp *u, const Opnd *o, Reg dst)
+static void int_to_float(Lower *l, DType to, DType from, Reg a, Reg dst)
 {
-    DType to = (DType)u->dtype, from = (DType)u->src[0]->dtype;
-    Reg a = to == from || !full_float(to) || full_float(from) || dtype_is_half(from) ? x_operand(l, o[0]) : 0;
+    Ins *i = x_put(l, M_INT_TO_FLOAT);
+    i->dst = dst, i->a = a, i->size = (uint8_t)dtype_size(to), i->imm = from == DT_U64;
+}
+
+/* Halves meet the others by way of f32. */
+static void convert(Lower *l, DType to, DType from, Reg a, Reg dst)
+{
+    bool half = dtype_is_half(to) || dtype_is_half(from);
     if (to == from) {
         if (full_float(to)) move_float(l, dst, a);
         else x_give(l, M_MOVE, dst, a, 0, 0);
@@ -244,15 +244,17 @@ static void cast(Lower *l, const UOp *u, const Opnd *o, Reg dst)
         from_half(l, from, a, dst);
     } else if (dtype_is_half(to) && from == DT_F32) {
         to_half(l, to, a, dst);
-    } else if (dtype_is_half(to) || dtype_is_half(from)) {
-        if (to == DT_BOOL) {
-            Reg bits = x_give(l, M_AND, x_general(l), a, 0, 0x7fff);
-            set(l, dst, bits, 0, 0, COND_NOT_EQUAL);
-        } else {
-            x_unsupported(l, u);
-        }
+    } else if (to == DT_BOOL && dtype_is_half(from)) {
+        Reg bits = x_give(l, M_AND, x_general(l), a, 0, 0x7fff);
+        set(l, dst, bits, 0, 0, COND_NOT_EQUAL);
+    } else if (half) {
+        Reg f = x_vector(l, 16);
+        convert(l, DT_F32, from, a, f);
+        convert(l, to, DT_F32, f, dst);
     } else if (full_float(to)) {
-        move_float(l, dst, to_float(l, o[0], to, from));
+        Reg r = x_vector(l, 16);
+        int_to_float(l, to, from, a, r);
+        move_float(l, dst, r);
     } else if (full_float(from) && to == DT_BOOL) {
         Reg bits = x_general(l);
         to_bits(l, bits, a, (int)dtype_size(from));
@@ -268,6 +270,11 @@ static void cast(Lower *l, const UOp *u, const Opnd *o, Reg dst)
         x_give(l, M_MOVE, dst, a, 0, 0);
         cut_back(l, to, dst);
     }
+}
+
+static void cast(Lower *l, const UOp *u, const Opnd *o, Reg dst)
+{
+    convert(l, (DType)u->dtype, (DType)u->src[0]->dtype, x_operand(l, o[0]), dst);
 }
 
 static void bitcast(Lower *l, const UOp *u, const Opnd *o, Reg dst)
@@ -347,6 +354,38 @@ static void guard(Lower *l, const UOp *u, const Opnd *o, Reg dst)
     x_give(l, M_MOVE, dst, r, 0, 0);
 }
 
+/* The remainder has b's sign, as UOP_MOD's. */
+static double modulo(double a, double b)
+{
+    double m = fmod(a, b);
+    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}
+
+static float modulo_f(float a, float b) { return (float)modulo((double)a, (double)b); }
+
+/* What C's library computes; 0: it has no such function. */
+static int64_t address_of(const UOp *u)
+{
+    bool d = u->dtype == DT_F64;
+    switch (u->op) {
+    case UOP_EXP2: return d ? (intptr_t)exp2 : (intptr_t)exp2f;
+    case UOP_LOG2: return d ? (intptr_t)log2 : (intptr_t)log2f;
+    case UOP_SIN: return d ? (intptr_t)sin : (intptr_t)sinf;
+    case UOP_POW: return d ? (intptr_t)pow : (intptr_t)powf;
+    case UOP_MOD: return d ? (intptr_t)modulo : (intptr_t)modulo_f;
+    default: return 0;
+    }
+}
+
+static void function(Lower *l, const UOp *u, const Opnd *o, Reg dst)
+{
+    Reg a = x_operand(l, o[0]), b = u->nsrc > 1 ? x_operand(l, o[1]) : 0;
+    int64_t address = address_of(u);
+    if (!address) x_unsupported(l, u);
+    Ins *i = x_put(l, M_CALL);
+    i->dst = dst, i->a = a, i->b = b, i->size = (uint8_t)dtype_size((DType)u->dtype), i->imm = address;
+}
+
 static void integer_op(Lower *l, const UOp *u, const Opnd *o, Reg dst)
 {
     DType t = (DType)u->dtype;
@@ -384,7 +423,7 @@ void x_scalar_op(Lower *l, const UOp *u, const Opnd *o, Reg dst)
     default: break;
     }
     if (full_float((DType)u->dtype)) {
-        if (!float_op(l, u, o, dst)) x_unsupported(l, u);
+        if (!float_op(l, u, o, dst)) function(l, u, o, dst);
     } else if (u->op == UOP_IDIV || u->op == UOP_MOD) {
         division(l, u, o, dst);
     } else if (u->op == UOP_SHL || u->op == UOP_SHR) {

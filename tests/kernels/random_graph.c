@@ -75,10 +75,21 @@ static bool is_float(U x) { return dtype_is_float(x->dtype); }
 /* Arguments of transcendentals stay where results are neither huge nor tiny. */
 static U tame(RandomGraph *rg, U x) { return clamp(rg->g, x, scalar(rg->g, x->dtype, -4), scalar(rg->g, x->dtype, 4)); }
 
+/* Of results without a jump. */
+static U function_of_c(RandomGraph *rg, U x)
+{
+    Graph *g = rg->g;
+    switch (between(rg, 0, 2)) {
+    case 0: return pow_(g, add(g, abs_(g, x), scalar(g, x->dtype, 0.5)), x);
+    case 1: return sin_(g, x);
+    default: return abs_(g, sub(g, mod_floor(g, x, scalar(g, x->dtype, 2.5)), scalar(g, x->dtype, 1.25)));
+    }
+}
+
 static U step_unary(RandomGraph *rg, U x, bool *exact)
 {
     Graph *g = rg->g;
-    switch (between(rg, 0, *exact ? 13 : 9)) {
+    switch (between(rg, 0, *exact ? 14 : 10)) {
     case 0: return neg(g, x);
     case 1: return relu(g, x);
     case 2: return abs_(g, x);
@@ -92,9 +103,10 @@ static U step_unary(RandomGraph *rg, U x, bool *exact)
             : NULL;
     case 8: return is_float(x) ? (*exact = false, sqrt_(g, abs_(g, x))) : NULL;
     case 9: return is_float(x) ? (*exact = false, log_(g, add(g, abs_(g, x), scalar(g, x->dtype, 0.5)))) : NULL;
-    case 10: return sign(g, x);
-    case 11: return is_float(x) ? floor_(g, mul(g, x, scalar(g, x->dtype, 0.25))) : div_(g, x, scalar(g, x->dtype, 3));
-    case 12:
+    case 10: return is_float(x) ? (*exact = false, function_of_c(rg, tame(rg, x))) : NULL;
+    case 11: return sign(g, x);
+    case 12: return is_float(x) ? floor_(g, mul(g, x, scalar(g, x->dtype, 0.25))) : div_(g, x, scalar(g, x->dtype, 3));
+    case 13:
         return is_float(x) ? round_even(g, mul(g, x, scalar(g, x->dtype, 0.5)))
                            : mod_trunc(g, x, scalar(g, x->dtype, 5));
     default: return is_float(x) ? rg->hostile ? NULL : cast(g, x, DT_I32) : mod_floor(g, x, scalar(g, x->dtype, 7));
@@ -327,7 +339,7 @@ static U random_cast(RandomGraph *rg, U x, DType t)
 
 static U step(RandomGraph *rg, bool *exact)
 {
-    static const DType to[] = { DT_F32, DT_F32, DT_I32, DT_I64, DT_U8, DT_F16, DT_BF16, DT_I8 };
+    static const DType to[] = { DT_F32, DT_F64, DT_I32, DT_I64, DT_U8, DT_F16, DT_BF16, DT_I8 };
     uint32_t i =
         random_below(&rg->r, 3) ? rg->count - 1 - random_below(&rg->r, rg->count < 3 ? rg->count : 3) : pick(rg);
     U x = rg->value[i];
@@ -371,7 +383,7 @@ static void keep(RandomGraph *rg, U x, bool exact)
 void random_graph_new(RandomGraph *out, uint64_t seed)
 {
     uint32_t ops = seed % 7 == 6 ? 28 : 3 + (uint32_t)(seed % 11);
-    static const DType types[] = { DT_F32, DT_F32, DT_F32, DT_I32, DT_I64, DT_F16, DT_U8 };
+    static const DType types[] = { DT_F32, DT_F32, DT_F64, DT_I32, DT_I64, DT_F16, DT_U8 };
     *out = (RandomGraph){ .g = graph_new(), .r = { seed * 7919 + 1 } };
     RandomGraph *rg = out;
     rg->hostile = seed % 5 == 4;
