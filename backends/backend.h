@@ -53,6 +53,9 @@ typedef struct Backend {
     /* TG_DEVICE and a reason when it cannot work here */
     TgStatus (*open)(Device **out, const DeviceOptions *o);
     void (*close)(Device *d);
+    /* TG_CACHE and a reason: nothing here compiles its kernels: only those run that are compiled already. NULL: it
+     * always can */
+    TgStatus (*ready)(const Device *d);
     const Target *(*target)(const Device *d);
     void (*describe)(const Device *d, char name[128], char features[256]);
     /* source of one lowered kernel, for dump and goldens */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/compiler.h"
 #include "backends/cpu/executable.h"
 #include "graph/base/watcher.h"
 #include "graph/base/memory.h"
@@ -46,6 +47,13 @@ static TgStatus cpu_open(Device **out, const DeviceOptions *o)
     d->target = target_of(&d->machine);
     *out = d;
     return TG_OK;
+}
+
+static TgStatus cpu_ready(const Device *d)
+{
+    Compiler c;
+    bool own = d->machine.has_own && !(d->compiler == CPU_CC && d->compiler_named);
+    return own ? TG_OK : compiler_or_last(&c, d->cache_dir);
 }
 
 static const Target *cpu_target(const Device *d) { return &d->target; }
@@ -103,6 +111,7 @@ const Backend backend_cpu = {
     .divides = true,
     .open = cpu_open,
     .close = cpu_close,
+    .ready = cpu_ready,
     .target = cpu_target,
     .describe = cpu_describe,
     .render = cpu_render,

@@ -102,6 +102,5 @@ TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads)
     long l1 = sysconf(_SC_LEVEL1_DCACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     m->l1_bytes = l1 > 0 ? l1 : 32 << 10;
     m->l2_bytes = l2 > 0 ? l2 : 512 << 10;
-    processor_read(m);
-    return TG_OK;
+    return processor_read(m);
 }

@@ -4,8 +4,10 @@
 #define TG_CPU_PROCESSOR_H
 #include "backends/cpu/cpu.h"
 
-/* Fills what is the processor's in m, and requests from the system what it grants on request alone. */
-void processor_read(Machine *m);
+/* Fills what is the processor's in m, and requests from the system what it grants on request alone. TGRUN_PROCESSOR in
+ * the environment: as if it were of that class (x86-64: sse2, avx, avx2, avx512, each without what later ones have),
+ * for tests. TG_DEVICE: there is no such class, or the processor is not of it. */
+TgStatus processor_read(Machine *m);
 
 /* Words by which processors differ: the model, then bits of features. Code that was compiled for one runs on another
  * that has all its features. */

@@ -2,6 +2,7 @@
 #ifdef __aarch64__
 #define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -29,8 +30,10 @@ static unsigned model(void)
     return implementer << 16 | part;
 }
 
-void processor_read(Machine *m)
+TgStatus processor_read(Machine *m)
 {
+    const char *wanted = getenv("TGRUN_PROCESSOR");
+    if (wanted && *wanted) return fail(TG_DEVICE, "TGRUN_PROCESSOR=%s: aarch64 has no classes", wanted);
     unsigned id = model();
     bool dot = first() & DOT, i8mm = second() & I8MM, bf16 = second() & BF16;
     if (id) snprintf(m->name, sizeof m->name, "aarch64 processor %02x-%03x", id >> 16, id & 0xffff);
@@ -42,6 +45,7 @@ void processor_read(Machine *m)
     m->load_bytes = 64;
     m->rows = (i8mm ? 1u << WMMA_neon_u8 : 0) | (dot ? 1u << WMMA_neon_i8 : 0) | (bf16 ? 1u << WMMA_neon_bf16 : 0);
     m->has_fma = true;
+    return TG_OK;
 }
 
 void processor_words(unsigned word[PROCESSOR_WORDS])

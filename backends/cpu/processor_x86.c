@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,6 +23,19 @@ static bool saves(unsigned want)
 }
 
 typedef struct { bool avx, avx2, fma, f16c, bmi2, avx512, avx_vnni, vnni, bf16, amx; } Sets;
+
+/* As TGRUN_PROCESSOR names them, lowest first. */
+typedef enum { CLASS_SSE2, CLASS_AVX, CLASS_AVX2, CLASS_AVX512, CLASS_ALL, CLASS_UNKNOWN } Class;
+
+static Class class_wanted(void)
+{
+    static const char *const name[] = { "sse2", "avx", "avx2", "avx512" };
+    const char *wanted = getenv("TGRUN_PROCESSOR");
+    int k = 0;
+    if (!wanted || !*wanted) return CLASS_ALL;
+    while (k < CLASS_ALL && strcmp(name[k], wanted)) k++;
+    return k < CLASS_ALL ? (Class)k : CLASS_UNKNOWN;
+}
 
 static Sets sets(void)
 {
@@ -43,6 +57,15 @@ static Sets sets(void)
     if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return s;
     s.bf16 = s.avx512 && a & 1u << 5;
     s.avx_vnni = s.avx2 && !s.vnni && a & 1u << 4;
+    return s;
+}
+
+static Sets limited(Sets s, Class to)
+{
+    if (to < CLASS_ALL) s.amx = s.bf16 = s.vnni = s.avx_vnni = false;
+    if (to < CLASS_AVX512) s.avx512 = false;
+    if (to < CLASS_AVX2) s.avx2 = s.fma = s.f16c = s.bmi2 = false;
+    if (to < CLASS_AVX) s.avx = false;
     return s;
 }
 
@@ -68,9 +91,16 @@ static void brand(char name[128])
     snprintf(name, 128, "%s", *s ? s : "x86-64 processor");
 }
 
-void processor_read(Machine *m)
+TgStatus processor_read(Machine *m)
 {
+    Class to = class_wanted();
     Sets s = sets();
+    bool is_one[] = { true, s.avx, s.avx2, s.avx512, true, false };
+    if (!is_one[to])
+        return fail(TG_DEVICE, "TGRUN_PROCESSOR=%s: %s; sse2, avx, avx2 and avx512 are known",
+                    getenv("TGRUN_PROCESSOR"),
+                    to == CLASS_UNKNOWN ? "there is no such class" : "this processor is not of it");
+    s = limited(s, to);
     brand(m->name);
     snprintf(m->features, sizeof m->features, "%s%s%s%s%s",
              s.avx512     ? "avx512"
@@ -87,6 +117,7 @@ void processor_read(Machine *m)
     m->has_fma = s.fma || s.avx512;
     m->has_exp2 = s.avx512;
     m->has_own = s.avx512 || (s.avx2 && s.fma && s.f16c && s.bmi2);
+    return TG_OK;
 }
 
 void processor_words(unsigned word[PROCESSOR_WORDS])
@@ -95,7 +126,7 @@ void processor_words(unsigned word[PROCESSOR_WORDS])
     __get_cpuid_count(1, 0, &word[PROCESSOR_MODEL], &word[1], &word[2], &word[3]);
     __get_cpuid_count(7, 0, &word[4], &word[5], &word[6], &word[7]);
     __get_cpuid_count(7, 1, &word[8], &word[9], &word[10], &word[11]);
-    word[1] = 0;                    /* says which core is asking */
+    word[1] = class_wanted();       /* in place of what says which core reads it */
 }
 
 const char *const *processor_flags(bool clang)
@@ -103,10 +134,15 @@ const char *const *processor_flags(bool clang)
     /* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though
      * registers are free; loops have the vectors that they should have, and of sums of i64 gcc 12 makes wrong ones
      * beside -fwrapv */
-    static const char *const gcc_flags[] = { "-march=native", "-fcf-protection=none", "-fira-region=one",
-                                             "-fno-tree-loop-vectorize", "--param=avoid-fma-max-bits=0", NULL },
-                             *const clang_flags[] = { "-march=native", "-fcf-protection=none",
-                                                      "-mprefer-vector-width=512", NULL };
-    return clang ? clang_flags : gcc_flags;
+#define GCC(march) { march, "-fcf-protection=none", "-fira-region=one", "-fno-tree-loop-vectorize", \
+                     "--param=avoid-fma-max-bits=0", NULL }
+#define CLANG(march) { march, "-fcf-protection=none", "-mprefer-vector-width=512", NULL }
+#define CLASSES(of) { of("-march=x86-64"), of("-march=sandybridge"), of("-march=x86-64-v3"), of("-march=x86-64-v4"), \
+                      of("-march=native"), of("-march=native") }
+    static const char *const gcc_flags[][6] = CLASSES(GCC), *const clang_flags[][4] = CLASSES(CLANG);
+#undef GCC
+#undef CLANG
+#undef CLASSES
+    return clang ? clang_flags[class_wanted()] : gcc_flags[class_wanted()];
 }
 #endif

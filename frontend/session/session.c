@@ -81,6 +81,21 @@ static TgStatus compiler_of(const TgOptions *o, int32_t *out)
     return TG_OK;
 }
 
+/* The last resort where no device compiles kernels: what computes them without. */
+static TgStatus open_interpreter(TgSession *s, const DeviceOptions *d)
+{
+    TgStatus status = TG_CACHE;
+    for (int i = 0; backends[i]; i++) {
+        if (strcmp(backends[i]->name, "reference")) continue;
+        s->backend = backends[i];
+        if ((status = backends[i]->open(&s->device, d)) != TG_OK) break;
+        watch_say("no C compiler ($CC, gcc, clang, cc), and no machine code of tgrun's own for this processor: the "
+                  "interpreter runs the model, hundreds of times slower; install the package gcc");
+        status_clear();
+    }
+    return status;
+}
+
 static TgStatus open_one(TgSession *s)
 {
     const TgOptions *o = &s->options;
@@ -95,10 +110,14 @@ static TgStatus open_one(TgSession *s)
     for (int i = 0; backends[i]; i++) {
         if (backends[i]->interprets) continue;
         s->backend = backends[i];
-        if ((status = backends[i]->open(&s->device, &d)) == TG_OK) return TG_OK;
+        status = backends[i]->open(&s->device, &d);
+        if (!status && backends[i]->ready && (status = backends[i]->ready(s->device)) != TG_OK)
+            backends[i]->close(s->device), s->device = NULL;
+        if (!status) return TG_OK;
         if (o->verbose) watch_say("%s: %s", backends[i]->name, tg_error());
     }
-    return status;
+    const char *cc = getenv("CC");                               /* what it names is wanted */
+    return status == TG_CACHE && !d.compiler_named && !(cc && *cc) ? open_interpreter(s, &d) : status;
 }
 
 static TgStatus open_device(TgSession *s)

@@ -436,7 +436,7 @@ static void masked_pages(void **state)
     enum { N = 1 << 15, BYTES = N * 64 };
     static const double most_s = 40e-9 * N;
     Machine here = { 0 };
-    processor_read(&here);
+    assert_int_equal(processor_read(&here), TG_OK);
     const uint32_t lanes = (uint32_t)here.vector_bytes / 4, some = lanes - lanes / 3;
     Kernel *k = hand_kernel();
     Graph *g = k->g;
