@@ -165,6 +165,7 @@ void mcode_avx2(Mcode *m); /* avx2.c: in instructions of AVX2 */
 void mcode_hoist(Mcode *m); /* hoist.c: constants of loops into registers */
 /* hoist.c: the register takes the place of the element of memory that the instruction repeats in all lanes */
 void mcode_use(Mcode *m, Ins *i, Reg r);
+void mcode_split(Mcode *m); /* split.c: registers of their own behind loops */
 void mcode_intervals(Mcode *m); /* registers.c: from where to where registers live */
 void mcode_registers(Mcode *m); /* registers.c */
 /* Bytes of a function of CpuKernel's form, appended to out encode.c */

@@ -13,7 +13,7 @@ TgStatus x86_assemble(Bytes *out, const Kernel *k, bool avx2)
     size_t size = out->size;
     TgStatus s = mcode_lower(&m, k);
     if (!s && avx2) mcode_avx2(&m);
-    if (!s) mcode_hoist(&m), mcode_registers(&m);
+    if (!s) mcode_hoist(&m), mcode_split(&m), mcode_registers(&m);
     if (!s) s = mcode_encode(out, &m);
     if (s) out->size = size;
     arena_free(m.arena);
