@@ -80,7 +80,7 @@ def main():
                                   TGRUN_DEFAULT_COMPILER=compiler, XDG_CACHE_HOME=name)
                 check(f"{processor}, {compiler}", code == 0, words)
         last_resort(folder)
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} of {passed + failed} checks are right")
     return failed != 0
 
 
