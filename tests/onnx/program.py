@@ -76,7 +76,7 @@ def checked(command, env, timeout):
     return p
 
 
-def run(model, folder, inputs, device, *more, timeout=120):
+def run(model, folder, inputs, device, *more, timeout=360 if os.environ.get("SANITIZED") else 120):
     """Runs a model on values by name: outputs are folder/out/NAME.npy, of sequences and optionals .pb; returns exit
     code, standard output, and what was said, without ASan's own warning about the emulator's fibres."""
     args = []
