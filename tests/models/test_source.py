@@ -3,7 +3,7 @@
 by one every compiler's program gives the same bytes. Light models of the onnx package with seeded weights, then ten of
 those below the folders that TGRUN_MODELS names (DIR[:DIR..]), or FOLDER... Models that want the library are refused by
 the node's name. Compilers: those of gcc, clang and tcc that are here."""
-import itertools, os, re, shutil, subprocess, sys, tempfile
+import itertools, os, re, shutil, stat, subprocess, sys, tempfile
 
 import numpy as np
 import onnx
@@ -42,8 +42,9 @@ def inputs(folder, work, count):
 
 def build(source, compiler, contract):
     run(["make", "-s", "clean"], source)
-    return run(["make", "-s", "-j2", f"CC={compiler}", f"CONTRACT={contract}"] + (["MACHINE="] if contract == "off" else []),
-               source)
+    wrong = run(["make", "-s", "-j2", f"CC={compiler}", f"CONTRACT={contract}"] + (["MACHINE="] if contract == "off" else []),
+                source)
+    return wrong or ("" if stat.S_ISCHR(os.stat("/dev/null").st_mode) else f"make with {compiler} replaced /dev/null")
 
 
 def results(source, given, count):
