@@ -49,11 +49,15 @@ static TgStatus cpu_open(Device **out, const DeviceOptions *o)
     return TG_OK;
 }
 
+/* Where there is no compiler, is it our own code's turn? */
+static bool or_own(const Device *d) { return d->machine.has_own && !(d->compiler == CPU_CC && d->compiler_named); }
+
+/* A compiler that is named, by CC too, must be there: the compilation says that it is not. */
 static TgStatus cpu_ready(const Device *d)
 {
     Compiler c;
-    bool own = d->machine.has_own && !(d->compiler == CPU_CC && d->compiler_named);
-    return own ? TG_OK : compiler_or_last(&c, d->cache_dir);
+    const char *named = getenv("CC");
+    return or_own(d) || d->compiler_named || (named && *named) ? TG_OK : compiler_or_last(&c, d->cache_dir);
 }
 
 static const Target *cpu_target(const Device *d) { return &d->target; }
@@ -72,8 +76,7 @@ static TgStatus cpu_render(Text *out, const Device *d, const Kernel *k)
 
 static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
-    bool or_own = d->machine.has_own && !(d->compiler == CPU_CC && d->compiler_named);
-    CpuCompile how = { d->cache_dir, d->machine.count, d->compiler, .or_own = or_own,
+    CpuCompile how = { d->cache_dir, d->machine.count, d->compiler, .or_own = or_own(d),
                        .avx2 = d->machine.vector_bytes < 64 };
     TgStatus status = cpu_compile(out, &how, k, n, stats);
     if (how.lacks && !d->lacks_compiler && d->compiler != CPU_OWN)

@@ -134,15 +134,15 @@ const char *const *processor_flags(bool clang)
     /* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though
      * registers are free; loops have the vectors that they should have, and of sums of i64 gcc 12 makes wrong ones
      * beside -fwrapv */
-#define GCC(march) { march, "-fcf-protection=none", "-fira-region=one", "-fno-tree-loop-vectorize", \
-                     "--param=avoid-fma-max-bits=0", NULL }
-#define CLANG(march) { march, "-fcf-protection=none", "-mprefer-vector-width=512", NULL }
-#define CLASSES(of) { of("-march=x86-64"), of("-march=sandybridge"), of("-march=x86-64-v3"), of("-march=x86-64-v4"), \
-                      of("-march=native"), of("-march=native") }
-    static const char *const gcc_flags[][6] = CLASSES(GCC), *const clang_flags[][4] = CLASSES(CLANG);
-#undef GCC
-#undef CLANG
-#undef CLASSES
-    return clang ? clang_flags[class_wanted()] : gcc_flags[class_wanted()];
+    static const char *const gcc_flags[] = { "-fcf-protection=none", "-fira-region=one", "-fno-tree-loop-vectorize",
+                                             "--param=avoid-fma-max-bits=0", NULL },
+                             *const clang_flags[] = { "-fcf-protection=none", "-mprefer-vector-width=512", NULL },
+                             *const march[] = { "-march=x86-64",    "-march=sandybridge", "-march=x86-64-v3",
+                                                "-march=x86-64-v4", "-march=native",      "-march=native" };
+    static _Thread_local const char *flags[6];
+    flags[0] = march[class_wanted()];
+    if (clang) memcpy(flags + 1, clang_flags, sizeof clang_flags);
+    else memcpy(flags + 1, gcc_flags, sizeof gcc_flags);
+    return flags;
 }
 #endif

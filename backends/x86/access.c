@@ -169,8 +169,7 @@ static void load_vector(Lower *l, const UOp *u, uint32_t n)
     int size = memory_bytes(t), bytes = size * (int)n, width = round_width((uint32_t)bytes);
     const UOp *gate = masked_off(u, 2) ? u->src[2] : NULL;
     bool vector_gate = gate && cr_lanes(gate) > 1;
-    int least = least_masked(l);
-    bool lanes = vector_gate && (bytes < 16 || size < least || !x_is_vector(l, gate) || t == DT_BOOL);
+    bool lanes = vector_gate && (bytes < 16 || size < least_masked(l) || !x_is_vector(l, gate) || t == DT_BOOL);
     if (bytes < 4 || lanes || (gate && t == DT_BOOL)) {
         load_lanes(l, u, n);
         return;

@@ -22,16 +22,7 @@ static Reg vector(Mcode *m, int width) { return mcode_reg(m, CLASS_VECTOR, width
 
 static Reg put(Mcode *m, int op, Reg dst, Reg a, Reg b, int width)
 {
-    Ins *i = mcode_put(m, op);
-    i->dst = dst, i->a = a, i->b = b, i->width = (uint8_t)width;
-    return dst;
-}
-
-static Reg put_number(Mcode *m, int op, Reg dst, Reg a, int width, int64_t imm)
-{
-    put(m, op, dst, a, 0, width);
-    m->ins[m->count - 1].imm = imm;
-    return dst;
+    return mcode_give(m, op, dst, a, b, 0, width);
 }
 
 /* An element of the pool in all lanes. */
@@ -67,7 +58,7 @@ static Reg cut(Mcode *m, Reg dst, Reg a, int from, int to, int width)
     Reg moved = put(m, M_PSHUFB, both ? vector(m, width) : dst, a, 0, width);
     m->ins[m->count - 1].at = (Place){ .kind = AT_POOL, .disp = mcode_pool(m, table, (uint32_t)width) };
     if (!both) return dst;
-    Reg upper = put_number(m, M_UPPER, vector(m, LANES), moved, width, 1);
+    Reg upper = mcode_give(m, M_UPPER, vector(m, LANES), moved, 0, 1, width);
     return put(m, M_POR, dst, moved, upper, LANES);
 }
 
@@ -125,8 +116,7 @@ static void max_nan(Mcode *m, const Ins *i)
     enum { UNORDERED = 3 };
     bool d = i->size == 8;
     Reg max = put(m, d ? M_MAXPD : M_MAXPS, vector(m, i->width), i->a, i->b, i->width),
-        nan = put(m, d ? M_CMPPD : M_CMPPS, vector(m, i->width), i->a, i->a, i->width);
-    m->ins[m->count - 1].imm = UNORDERED;
+        nan = mcode_give(m, d ? M_CMPPD : M_CMPPS, vector(m, i->width), i->a, i->a, UNORDERED, i->width);
     blend(m, i->dst, nan, i->a, max, i->size, i->width);
 }
 
@@ -141,7 +131,7 @@ static void permute(Mcode *m, const Ins *i)
         put(m, op, to[k], op == M_PERMD ? i->c : from[k], op == M_PERMD ? from[k] : i->c, i->width);
     }
     if (one) return;
-    Reg second = put_number(m, M_PSLLD, vector(m, i->width), i->c, i->width, sign);
+    Reg second = mcode_give(m, M_PSLLD, vector(m, i->width), i->c, 0, sign, i->width);
     blend(m, i->dst, second, to[1], to[0], 4, i->width);
 }
 
@@ -170,9 +160,7 @@ static void gather(Mcode *m, const Ins *i)
 
 static Reg general(Mcode *m, int op, Reg a, Reg b, int64_t imm)
 {
-    Reg r = put(m, op, mcode_reg(m, CLASS_GENERAL, 8), a, b, 0);
-    m->ins[m->count - 1].imm = imm;
-    return r;
+    return mcode_give(m, op, mcode_reg(m, CLASS_GENERAL, 8), a, b, imm, 0);
 }
 
 static Reg float_of(Mcode *m, Reg a, int size)
@@ -196,17 +184,9 @@ static void float_to_unsigned(Mcode *m, const Ins *i)
 {
     enum { NOT_LESS = 29 };
     bool d = i->size == 8;
-    double limit = 9223372036854775808.0;
-    float limit_f = 9223372036854775808.0f;
-    int64_t bits = 0, less = 0;
-    if (d) memcpy(&bits, &limit, 8);
-    else memcpy(&bits, &limit_f, 4);
-    limit = -limit, limit_f = -limit_f;
-    if (d) memcpy(&less, &limit, 8);
-    else memcpy(&less, &limit_f, 4);
-    Reg at = spread_bits(m, bits, i->size, 16), off = spread_bits(m, less, i->size, 16),
-        is_big = put(m, d ? M_CMPPD : M_CMPPS, vector(m, 16), i->a, at, 16);
-    m->ins[m->count - 1].imm = NOT_LESS;
+    int64_t limit = d ? 0x43e0000000000000 : 0x5f000000, sign = d ? INT64_MIN : INT32_MIN; /* 2^63's bits */
+    Reg at = spread_bits(m, limit, i->size, 16), off = spread_bits(m, limit | sign, i->size, 16),
+        is_big = mcode_give(m, d ? M_CMPPD : M_CMPPS, vector(m, 16), i->a, at, NOT_LESS, 16);
     Reg rest = put(m, d ? M_ADDPD : M_ADDPS, vector(m, 16), i->a, off, 16), of[2], from[2] = { i->a, rest };
     for (int k = 0; k < 2; k++) {
         of[k] = general(m, M_FLOAT_TO_INT, from[k], 0, 0);
@@ -221,15 +201,11 @@ static void float_to_unsigned(Mcode *m, const Ins *i)
 
 /* ---- the pass ---- */
 
-static bool repeats(const Ins *i)
-{
-    return i->op < M_ROWS && i->broadcast && i->op != M_BCASTSS && i->op != M_BCASTSD;
-}
-
 static void one(Mcode *m, Ins i)
 {
     const MirRow *r = i.op < M_ROWS ? &mir_row[i.op] : NULL;
-    if (repeats(&i)) mcode_use(m, &i, spread(m, i.at, r->bytes, i.width));
+    bool copies = i.op == M_BCASTSS || i.op == M_BCASTSD;
+    if (r && i.broadcast && !copies) mcode_use(m, &i, spread(m, i.at, r->bytes, i.width));
     switch (i.op) {
     case M_CMPPD: compare_doubles(m, &i); return;
     case M_CMPPS: break;

@@ -327,7 +327,7 @@ static void call(Encoder *e, const Ins *i)
     vstore(e, vec(e, i->a, e->spare), &word[0], i->size, 16);
     if (i->b) vstore(e, vec(e, i->b, e->spare), &word[1], i->size, 16);
     around_call(e, at, false);
-    for (int k = 0; k < 2; k++) vload(e, k, &word[k], i->size, 16);
+    for (int k = 0; k < (i->b ? 2 : 1); k++) vload(e, k, &word[k], i->size, 16);
     byte(e, 0xc5), byte(e, 0xf8), byte(e, 0x77);                /* vzeroupper */
     number(e, RAX, i->imm);
     byte(e, 0xff), byte(e, 0xd0);

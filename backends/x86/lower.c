@@ -219,28 +219,23 @@ static void stack(Lower *l, const UOp *u, uint32_t n)
 
 static void lane_of_vector(Lower *l, const UOp *u) { x_hold(l, u, x_lane(l, u->src[0], (uint32_t)u->src[1]->arg.i)); }
 
-static Reg vector_give(Lower *l, int op, Reg dst, Reg a, Reg b, int width, int64_t imm)
-{
-    x_give(l, op, dst, a, b, imm);
-    l->m->ins[l->m->count - 1].width = (uint8_t)width;
-    return dst;
-}
-
 /* r = c + the sums of four products of bytes, a's unsigned: those at even and odd places as halves of words, whose
  * products of pairs are exact. */
 static void dot_bytes(Lower *l, Reg a, Reg b, Reg c, int width, Reg r)
 {
-    enum { BYTE = 8 };
-    Reg up[2] = { vector_give(l, M_PSLLW, x_vector(l, width), a, 0, width, BYTE),
-                  vector_give(l, M_PSLLW, x_vector(l, width), b, 0, width, BYTE) },
-        even[2] = { vector_give(l, M_PSRLW, x_vector(l, width), up[0], 0, width, BYTE),
-                    vector_give(l, M_PSRAW, x_vector(l, width), up[1], 0, width, BYTE) },
-        odd[2] = { vector_give(l, M_PSRLW, x_vector(l, width), a, 0, width, BYTE),
-                   vector_give(l, M_PSRAW, x_vector(l, width), b, 0, width, BYTE) };
-    Reg first = vector_give(l, M_PMADDWD, x_vector(l, width), even[0], even[1], width, 0),
-        second = vector_give(l, M_PMADDWD, x_vector(l, width), odd[0], odd[1], width, 0),
-        both = vector_give(l, M_PADDD, x_vector(l, width), first, second, width, 0);
-    vector_give(l, M_PADDD, r, both, c, width, 0);
+    enum { BYTE = 8, PARTS = 2 };
+    Mcode *m = l->m;
+    Reg sum[PARTS], of[2] = { a, b };
+    for (int odd = 0; odd < PARTS; odd++) {
+        Reg half[2];
+        for (int k = 0; k < 2; k++) {
+            Reg up = odd ? of[k] : mcode_give(m, M_PSLLW, x_vector(l, width), of[k], 0, BYTE, width);
+            half[k] = mcode_give(m, k ? M_PSRAW : M_PSRLW, x_vector(l, width), up, 0, BYTE, width);
+        }
+        sum[odd] = mcode_give(m, M_PMADDWD, x_vector(l, width), half[0], half[1], 0, width);
+    }
+    Reg both = mcode_give(m, M_PADDD, x_vector(l, width), sum[0], sum[1], 0, width);
+    mcode_give(m, M_PADDD, r, both, c, 0, width);
 }
 
 static void dot(Lower *l, const UOp *u)
@@ -256,12 +251,8 @@ static void dot(Lower *l, const UOp *u)
         c = x_whole(l, u->src[2], width), r = x_reg(l, u);
     Ins *i = x_put(l, M_BCASTSS);
     i->dst = a, i->b = from, i->width = (uint8_t)width;
-    if (bytes) {
-        dot_bytes(l, a, b, c, width, r);
-    } else {
-        i = x_put(l, op);
-        i->dst = r, i->a = a, i->b = b, i->c = c, i->width = (uint8_t)width;
-    }
+    if (bytes) dot_bytes(l, a, b, c, width, r);
+    else mcode_give(l->m, op, r, a, b, 0, width), l->m->ins[l->m->count - 1].c = c;
     x_hold(l, u, r);
 }
 

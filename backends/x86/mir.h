@@ -160,6 +160,7 @@ bool mcode_has(const Mcode *m, int op);
  * to their bytes, a power of 2 */
 Reg mcode_reg(Mcode *m, RegClass cls, int width);
 Ins *mcode_put(Mcode *m, int op);
+Reg mcode_give(Mcode *m, int op, Reg dst, Reg a, Reg b, int64_t imm, int width); /* likewise; dst */
 int64_t mcode_pool(Mcode *m, const void *data, uint32_t bytes);
 void mcode_avx2(Mcode *m); /* avx2.c: in instructions of AVX2 */
 void mcode_hoist(Mcode *m); /* hoist.c: constants of loops into registers */

@@ -5,6 +5,7 @@
 
 #include "backends/x86/values.h"
 #include "graph/guard.h"
+#include "graph/scalar.h"
 
 static int64_t bits_of(DType t) { return dtype_info[t].bits; }
 
@@ -354,11 +355,11 @@ static void guard(Lower *l, const UOp *u, const Opnd *o, Reg dst)
     x_give(l, M_MOVE, dst, r, 0, 0);
 }
 
-/* The remainder has b's sign, as UOP_MOD's. */
 static double modulo(double a, double b)
 {
-    double m = fmod(a, b);
-    return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+    int64_t r = 0;
+    uop_eval(UOP_MOD, DT_F64, DT_F64, (const int64_t[]){ scalar_of(a), scalar_of(b) }, &r);
+    return scalar_real(r);
 }
 
 static float modulo_f(float a, float b) { return (float)modulo((double)a, (double)b); }

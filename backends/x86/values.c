@@ -35,12 +35,14 @@ Ins *mcode_put(Mcode *m, int op)
 
 Ins *x_put(Lower *l, int op) { return mcode_put(l->m, op); }
 
-Reg x_give(Lower *l, int op, Reg dst, Reg a, Reg b, int64_t imm)
+Reg mcode_give(Mcode *m, int op, Reg dst, Reg a, Reg b, int64_t imm, int width)
 {
-    Ins *i = x_put(l, op);
-    i->dst = dst, i->a = a, i->b = b, i->imm = imm;
+    Ins *i = mcode_put(m, op);
+    i->dst = dst, i->a = a, i->b = b, i->imm = imm, i->width = (uint8_t)width;
     return dst;
 }
+
+Reg x_give(Lower *l, int op, Reg dst, Reg a, Reg b, int64_t imm) { return mcode_give(l->m, op, dst, a, b, imm, 0); }
 
 void x_unsupported(Lower *l, const UOp *u)
 {

@@ -84,16 +84,14 @@ static TgStatus compiler_of(const TgOptions *o, int32_t *out)
 /* The last resort where no device compiles kernels: what computes them without. */
 static TgStatus open_interpreter(TgSession *s, const DeviceOptions *d)
 {
-    TgStatus status = TG_CACHE;
-    for (int i = 0; backends[i]; i++) {
-        if (strcmp(backends[i]->name, "reference")) continue;
-        s->backend = backends[i];
-        if ((status = backends[i]->open(&s->device, d)) != TG_OK) break;
-        watch_say("no C compiler ($CC, gcc, clang, cc), and no machine code of tgrun's own for this processor: the "
-                  "interpreter runs the model, hundreds of times slower; install the package gcc");
-        status_clear();
-    }
-    return status;
+    const Backend *reference = backend_named("reference", strlen("reference"));
+    if (!reference) return TG_CACHE;
+    status_clear();
+    s->backend = reference;
+    TRY(reference->open(&s->device, d));
+    watch_say("no C compiler ($CC, gcc, clang, cc), and no machine code of tgrun's own for this processor: the "
+              "interpreter runs the model, thousands of times slower; install the package gcc");
+    return TG_OK;
 }
 
 static TgStatus open_one(TgSession *s)
@@ -116,8 +114,7 @@ static TgStatus open_one(TgSession *s)
         if (!status) return TG_OK;
         if (o->verbose) watch_say("%s: %s", backends[i]->name, tg_error());
     }
-    const char *cc = getenv("CC");                               /* what it names is wanted */
-    return status == TG_CACHE && !d.compiler_named && !(cc && *cc) ? open_interpreter(s, &d) : status;
+    return status == TG_CACHE ? open_interpreter(s, &d) : status;
 }
 
 static TgStatus open_device(TgSession *s)
