@@ -9,7 +9,7 @@
 
 /* PLACES: addresses that stay in registers; SHORT_SUM: terms; STRETCH: rows that pay for weights from memory where no
  * tiles are; TERMS: of a sum that is added up at once, as libraries do; OWN_COLUMNS: bytes of weights of which each
- * thread reads some; LONG_LOOP, MANY_SUMS: iterations and vectors of sums of a loop that takes two terms at once;
+ * thread reads some; FEW_SUMS, PRODUCTS: vectors of sums, and products of a loop that takes several terms at once;
  * FEW_ROWS: of its tiles, each a value in a register. */
 enum {
     PLACES = 12,
@@ -17,8 +17,8 @@ enum {
     STRETCH = 48,
     TERMS = 256,
     OWN_COLUMNS = 512 << 10,
-    LONG_LOOP = 16,
-    MANY_SUMS = 12,
+    FEW_SUMS = 6,
+    PRODUCTS = 60,
     FEW_ROWS = 8,
     LINE = 64
 };
@@ -286,19 +286,27 @@ void cpu_share_columns(Trial *p, int n)
     if (stretches < 4 * p->t->threads) cpu_split(p, n, trial_size(p, n), AXIS_THREAD);
 }
 
-/* Two terms an iteration: where every product needs an instruction of its own, those of the loop itself are what a
- * processor that begins four a cycle has no room for (197 x 3072 by 768 columns: 4.0 ms, 3.7 with two, 3.9 with four).
- */
-static void unroll_pairs(Trial *p, const Tile *tile)
+/* Several terms an iteration: the loop's own instructions and its prefetch are a fifth of those of a small tile, and
+ * what begins them is shared with another thread on many a machine (240 x 256 by 256 columns on one core of 16
+ * registers, in tiles of 6 x 2 vectors: 0.48 ms in each case alone; with the core's other thread busy 0.88, 0.62 by four
+ * terms; 197 x 3072 by 768 columns in tiles of 6 x 4, 32 registers: 4.0, by two 3.7, by four 3.9). Of two terms gcc
+ * wants two registers more. */
+static void unroll_terms(Trial *p, const Tile *tile)
 {
+    static const int8_t terms[] = { 4, 3, 5, 2 };
     const UOp *axis[64];
     uint32_t n = opt_axes(p->k, axis, 64);
     const UOp *last = n ? axis[n - 1] : NULL;
-    if (!last || range_type(last) != AXIS_REDUCE || !uop_is_const(last->src[0]) || last->src[0]->vmax % 2 ||
-        last->src[0]->vmax < LONG_LOOP || tile->mr * tile->nv < MANY_SUMS || tile->mr > FEW_ROWS ||
-        tile->mr * tile->nv + tile->nv > registers(p) - 2)
+    int64_t sums = tile->mr * tile->nv;
+    if (!last || range_type(last) != AXIS_REDUCE || !uop_is_const(last->src[0]) || sums < FEW_SUMS ||
+        tile->mr > FEW_ROWS)
         return;
-    cpu_split(p, range_number(last), 2, AXIS_UNROLL);
+    for (size_t i = 0; i < sizeof terms; i++) {
+        bool room = terms[i] > 2 || sums + tile->nv <= registers(p) - 2;
+        if (terms[i] * sums > PRODUCTS || last->src[0]->vmax % terms[i] || !room) continue;
+        cpu_split(p, range_number(last), terms[i], AXIS_UNROLL);
+        return;
+    }
 }
 
 void cpu_contract(Trial *p, int lane)
@@ -321,7 +329,7 @@ void cpu_contract(Trial *p, int lane)
     if (!cpu_batch(p) || p->reduced > SHORT_SUM) cpu_move_out(p, lane, inside);
     cpu_unroll_parts(p);
     cut_sum(p->out, p->k, p->t, TERMS);
-    unroll_pairs(p, &best);
+    unroll_terms(p, &best);
     if (cut) cpu_share_columns(p, lane);
     /* of a batch each thread takes some whole */
     else cpu_share(p, columns || (!cpu_batch(p) && best.m < 0) ? lane : -1);
