@@ -366,7 +366,8 @@ static void add_candidates(Search *s, Subject *u)
     status_clear();
 }
 
-/* A first round of one list, or two: where the database has one, the heuristic's is a beginning too. */
+/* A first round of one list, or two: where the database has one, the heuristic's is a beginning too, unless the
+ * compiler falls over it. */
 static void time_first(Search *s, Subject *u)
 {
     OptList list[2];
@@ -376,9 +377,11 @@ static void time_first(Search *s, Subject *u)
     uint32_t n = learned ? 2 : 1;
     if (learned) heuristic_opts(&list[1], u->k, s->t);
     u->best = list[0];
-    u->done =
-        worker_round(s->worker, u->k, &h, list, n, r, s->until) != TG_OK || !r[0].known || r[0].state != LIST_TIMED;
-    status_clear();
+    do {
+        u->done =
+            worker_round(s->worker, u->k, &h, list, n, r, s->until) != TG_OK || !r[0].known || r[0].state != LIST_TIMED;
+        status_clear();
+    } while (u->done && --n);
     if (u->done) return;
     u->seconds = u->first_s = r[0].seconds;
     s->report->timed++;
