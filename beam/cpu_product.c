@@ -10,7 +10,7 @@
 /* PLACES: addresses that stay in registers; SHORT_SUM: terms; STRETCH: rows that pay for weights from memory where no
  * tiles are; TERMS: of a sum that is added up at once, as libraries do; OWN_COLUMNS: bytes of weights of which each
  * thread reads some; FEW_SUMS, PRODUCTS: vectors of sums, and products of a loop that takes several terms at once;
- * FEW_ROWS: of its tiles, each a value in a register. */
+ * FEW_ROWS: of its tiles, each a value in a register; MERGED_SUM: terms that pay for loops that are merged. */
 enum {
     PLACES = 12,
     SHORT_SUM = 128,
@@ -20,14 +20,15 @@ enum {
     FEW_SUMS = 6,
     PRODUCTS = 60,
     FEW_ROWS = 8,
+    MERGED_SUM = 64,
     LINE = 64
 };
 /* Cycles from one product of an accumulator to its next, of a loop beside its products, and of each load in it
  * (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216 of 6 x 4); the rate of tiles whose rows push each other out of
- * the cache, and of those whose places need registers; shares of tiles that are filled: at least, and for another cut.
- */
+ * the cache, and of those whose places need registers; shares of tiles that are filled: at least, and for another cut;
+ * what loops that are merged must gain. */
 static const double fma_latency = 4, loop_cycles = 0.6, load_cycles = 0.1, crowded_rate = 0.6, scattered_rate = 0.8,
-                    least_filled = 0.7, better_filled = 0.02;
+                    least_filled = 0.7, better_filled = 0.02, merged_gain = 0.04;
 /* How much of a core's cache a column of tiles may fill, and bytes a cycle from beyond it: 450 x 12544 by 1024 columns
  * takes 49 ms in tiles of 6 x 4 vectors (3.2 MB a column), 33 ms in those of 12 x 2 (1.6 of 2 MB), on two cores. */
 static const double column_share = 0.875, beyond_rate = 6;
@@ -185,6 +186,24 @@ Tile cpu_best_tile(const Trial *p, int lane, int64_t others, bool columns)
     return best;
 }
 
+/* A picture whose width leaves a tile partly empty: its lines as one loop, where sums are so long that quotients for
+ * the places of a tile's rows are few (512 to 512 channels of 7 x 7 pixels, 3 x 3: 3.2 ms in tiles of 4 rows, 2.9 in
+ * those of 5 of the 49). */
+static bool merge_lines(Trial *p, int lane, bool columns, const Tile *best)
+{
+    TileKind t = { lane, owns_vectors(p, lane), columns, 0 };
+    for (uint32_t i = 0; i + 1 < p->nout && p->reduced >= MERGED_SUM; i++) {
+        int outer = p->number[i], inner = p->number[i + 1], at = opt_axis(p->k, outer);
+        Tile both = { -1, 1, 1, best->score * (1 + merged_gain) };
+        if (outer == lane || inner == lane || is_symbolic(p, outer) || is_symbolic(p, inner) || at < 0 ||
+            opt_axis(p->k, inner) != at + 1 || !trial_shares(p, outer, lane) || !trial_shares(p, inner, lane))
+            continue;
+        consider(p, &both, &t, -1, p->size[outer] * p->size[inner], p->size[lane]);
+        if (both.mr > 1 && both.mr <= PLACES && trial_merge(p, outer)) return true;
+    }
+    return false;
+}
+
 /* Axes on which all that is summed depends. */
 uint64_t cpu_batch(const Trial *p)
 {
@@ -288,9 +307,9 @@ void cpu_share_columns(Trial *p, int n)
 
 /* Several terms an iteration: the loop's own instructions and its prefetch are a fifth of those of a small tile, and
  * what begins them is shared with another thread on many a machine (240 x 256 by 256 columns on one core of 16
- * registers, in tiles of 6 x 2 vectors: 0.48 ms in each case alone; with the core's other thread busy 0.88, 0.62 by four
- * terms; 197 x 3072 by 768 columns in tiles of 6 x 4, 32 registers: 4.0, by two 3.7, by four 3.9). Of two terms gcc
- * wants two registers more. */
+ * registers, in tiles of 6 x 2 vectors: 0.48 ms in each case alone; with the core's other thread busy 0.88, by four
+ * terms 0.62; 197 x 3072 by 768 columns in tiles of 6 x 4, 32 registers: 4.0, by two 3.7, by four 3.9). Of two terms
+ * gcc wants two registers more. */
 static void unroll_terms(Trial *p, const Tile *tile)
 {
     static const int8_t terms[] = { 4, 3, 5, 2 };
@@ -314,6 +333,7 @@ void cpu_contract(Trial *p, int lane)
     int64_t n = p->size[lane];
     bool columns = !cpu_batch(p) && cpu_large_columns(p, lane);
     Tile best = cpu_best_tile(p, lane, 0, columns);
+    if (merge_lines(p, lane, columns, &best)) best = cpu_best_tile(p, lane, 0, columns);
     bool cut = cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, 4 * p->lanes, false);
     if (cut) {                                                      /* threads take stretches of rows each */
         p->size[best.m] = trial_size(p, best.m);

@@ -1,6 +1,6 @@
 /* Moves: a factor changed, an op taken out, an axis split once more (for lanes, replicas, unrolling, blocks, threads,
- * workgroups), loops in another order, another axis shared among threads, padding, a constant packed or not, a sum's
- * loop outside of others. To add a kind of move: a function below and a line in recipe_neighbours. */
+ * workgroups), loops in another order, another axis shared among threads, padding, two loops as one, a constant packed
+ * or not, a sum's loop outside of others. To add a kind of move: a function below and a line in recipe_neighbours. */
 #include "beam/moves.h"
 
 #include <string.h>
@@ -266,6 +266,23 @@ static void paddings(Moves *m)
         }
 }
 
+/* Two loops of the output as one, before all else; what was done to the inner one is done to both. */
+static void merges(Moves *m)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(m->base, axis, 64);
+    for (uint32_t i = 0; i + 1 < n && !m->t->max_block; i++) {
+        Recipe r = *m->r;
+        if (range_type(axis[i]) != AXIS_LOOP || range_type(axis[i + 1]) != AXIS_LOOP) continue;
+        uint8_t both = (uint8_t)range_number(axis[i]), inner = (uint8_t)range_number(axis[i + 1]);
+        for (uint32_t s = 0; s < r.count; s++) {
+            if (r.step[s].on == inner) r.step[s].on = both;
+            if (r.step[s].with == inner) r.step[s].with = both;
+        }
+        if (insert(&r, 0, (OptOp){ .kind = OPT_MERGE }, both, 0)) m->take(m->user, &r);
+    }
+}
+
 /* A constant in the loops' order: with the arithmetic on it, or as narrow as it is. */
 static void packs(Moves *m)
 {
@@ -336,7 +353,7 @@ void recipe_neighbours(const Recipe *r, const Kernel *base, const Target *t, voi
     }
     axes_now(&m.end, &p);
     if (ok)
-        factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), packs(&m), stages(&m),
-            carries(&m);
+        factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), merges(&m),
+            packs(&m), stages(&m), carries(&m);
     kernel_free(p.k);
 }

@@ -129,6 +129,14 @@ bool trial_split(Trial *p, int number, int64_t factor, AxisType target, bool top
                           .top = top });
 }
 
+bool trial_merge(Trial *p, int number)
+{
+    if (!trial_op(p, (OptOp){ .kind = OPT_MERGE, .axis = (int8_t)opt_axis(p->k, number) })) return false;
+    *p = (Trial){ .k = p->k, .t = p->t, .out = p->out, .lanes = p->lanes };
+    look(p);
+    return true;
+}
+
 int64_t trial_size(const Trial *p, int number)
 {
     const UOp *axis[64];

@@ -38,6 +38,8 @@ void trial_again(Trial *p, const Kernel *k);                             /* from
 void trial_free(Trial *p);                                               /* out stays */
 bool trial_op(Trial *p, OptOp op);                                       /* false: illegal, nothing changed */
 bool trial_split(Trial *p, int number, int64_t factor, AxisType target, bool top);
+/* MERGE of a loop of the output and the next one, before any split: the facts are those of one loop. */
+bool trial_merge(Trial *p, int number);
 int64_t trial_size(const Trial *p, int number);                          /* what is left of a loop; 1: nothing */
 void trial_pack(Trial *p);                                               /* constants that vary along a reduce */
 /* does a reduced operand vary along the lane, and not along that axis? */

@@ -52,13 +52,14 @@ typedef enum {
     OPT_PACK,
     OPT_STAGE,
     OPT_NEST,
+    OPT_MERGE,
     OPT_KEEP,
     OPT_CARRY,
     OPT_COUNT
 } OptKind;
 /* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE: axis is the
  * param; STAGE: factor is the axis of its iterations, target its depth; NEST: axis and the reduce axes inside of it sum
- * separately; KEEP: keep.c; CARRY: factor is the first loop inside, carry.c */
+ * separately; MERGE: axis and the next; KEEP: keep.c; CARRY: factor is the first loop inside, carry.c */
 typedef struct {
     uint8_t kind;
     int8_t axis;

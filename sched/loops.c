@@ -207,9 +207,7 @@ static void split_ranges(Kernel *k, const Target *t, bool vectors, Arena *scratc
     }
 }
 
-/* root with ranges a, b (neighbours, a outside) walked as one, or NULL when that would cost divisions, or a sum of the
- * one would be made for each of the other. */
-static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
+const UOp *ranges_merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
 {
     Graph *g = k->g;
     uint32_t n;
@@ -238,17 +236,16 @@ static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
             : m == u->nsrc  ? uop_with(g, u, src)
                             : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
     }
-    const UOp *root = graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
-    return divisions(g, root, scratch) <= divisions(g, k->root, scratch) ? root : NULL;
+    return graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
 }
 
-/* Neighbouring loops that walk memory as one become one: fewer loops, longer vectors. */
+/* Neighbouring loops that walk memory as one become one, where that costs no divisions: fewer loops, longer vectors. */
 static void merge_loops(Kernel *k, Arena *scratch)
 {
     const UOp *axis[64];
     for (uint32_t n = opt_axes(k, axis, 64), i = 0; i + 1 < n;) {
-        const UOp *root = merged(k, axis[i], axis[i + 1], scratch);
-        if (!root) {
+        const UOp *root = ranges_merged(k, axis[i], axis[i + 1], scratch);
+        if (!root || divisions(k->g, root, scratch) > divisions(k->g, k->root, scratch)) {
             i++;
             continue;
         }

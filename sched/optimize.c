@@ -10,7 +10,7 @@
 #include "sched/rangeify.h"
 
 static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC",
-                                                 "PACK",  "STAGE", "NEST", "KEEP", "CARRY" };
+                                                 "PACK",  "STAGE", "NEST", "MERGE", "KEEP", "CARRY" };
 static const char *const target_name[AXIS_COUNT] = {
     [AXIS_GLOBAL] = "GLOBAL",
     [AXIS_LOCAL] = "LOCAL",
@@ -363,6 +363,23 @@ static TgStatus nest(Kernel *k, const OptOp *o, const UOp *r)
     return done ? TG_OK : fail(TG_USAGE, "optops: NEST of an axis that is no inner axis of a reduce");
 }
 
+/* Two neighbouring loops of the output are one, of which parts may go beyond the end of the inner one: rows of pixels
+ * that are as many as registers hold, whatever the picture's width. Places in memory are quotients and remainders. */
+static TgStatus merge(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
+{
+    const UOp *a = axis[o->axis], *b = (uint32_t)o->axis + 1 < n ? axis[o->axis + 1] : NULL;
+    if (!b || range_type(a) != AXIS_LOOP || range_type(b) != AXIS_LOOP)
+        return fail(TG_USAGE, "optops: MERGE of axis %d and the next, which are not two loops", o->axis);
+    if (!uop_is_const(a->src[0]) || !uop_is_const(b->src[0]) || a->src[0]->vmax > INT32_MAX / b->src[0]->vmax)
+        return fail(TG_USAGE, "optops: MERGE of axis %d and the next, whose sizes are symbolic or large", o->axis);
+    Arena *scratch = arena_new();
+    const UOp *root = ranges_merged(k, a, b, scratch);
+    arena_free(scratch);
+    if (!root) return fail(TG_USAGE, "optops: MERGE of axis %d and the next, which are no neighbours", o->axis);
+    k->root = root;
+    return TG_OK;
+}
+
 /* THREAD loops lie outside of all others: the caller runs a part of them. */
 /* UPCAST axes are no loops in the end. */
 static bool threads_outermost(Kernel *k)
@@ -433,12 +450,14 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
     } else {
         if (o->axis < 0 || (uint32_t)o->axis >= n) return fail(TG_USAGE, "optops: axis %d of %u", o->axis, n);
         bool held = wmma_holds(k, o, axis[o->axis]) ||
-            (o->kind == OPT_SWAP && o->factor >= 0 && (uint32_t)o->factor < n && wmma_holds(k, o, axis[o->factor]));
+            (o->kind == OPT_SWAP && o->factor >= 0 && (uint32_t)o->factor < n && wmma_holds(k, o, axis[o->factor])) ||
+            (o->kind == OPT_MERGE && (uint32_t)o->axis + 1 < n && wmma_holds(k, o, axis[o->axis + 1]));
         if (held) return fail(TG_USAGE, "optops: axis %d is part of a TC", o->axis);
         if (o->kind == OPT_SPLIT) TRY(split(k, o, axis));
         else if (o->kind == OPT_PADTO) TRY(padto(k, o, axis));
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
         else if (o->kind == OPT_NEST) TRY(nest(k, o, axis[o->axis]));
+        else if (o->kind == OPT_MERGE) TRY(merge(k, o, axis, n));
         else if (o->kind == OPT_KEEP) TRY(opt_keep(k, axis[o->axis], t));
         else if (o->kind == OPT_CARRY) TRY(opt_carry(k, o, axis, n, t));
         else TRY(opt_tc(k, o, axis, n, t));

@@ -130,6 +130,9 @@ Kernel *kernel_shared(Kernel *k);                                       /* the s
 void kernel_free(Kernel *k);
 /* loops.c: merges, orders and splits the ranges of form 2 */
 void kernel_loops(Kernel *k, const Target *t);
+/* The root with ranges a, b walked as one that has a's number. NULL: they are no neighbours of one kind, a outside, or
+ * a sum of the one would be made for each of the other. */
+const UOp *ranges_merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch);
 /* work.c */
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
 double kernel_flops(const Kernel *k);                                   /* of its loops; forms 1 to 5 */

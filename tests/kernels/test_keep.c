@@ -1,5 +1,5 @@
 /* KEEP, CARRY and peeled loops: rows that several loops read, and sums whose loops stand outside of the output's, under
- * lists of OptOps, in every form by the interpreter against the plain kernel. */
+ * lists of OptOps, and loops that are one, in every form by the interpreter against the plain kernel. */
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -84,6 +84,13 @@ static const Row row[] = {
     { squared, 24, 24, "SPLIT 1 8 UPCAST; SPLIT 0 4 UPCAST; SWAP 2 0; SPLIT 0 3 THREAD; SPLIT 4 6 REDUCE; NEST 5; CARRY 4 2", 0, NULL },
     { squared, 24, 24, "SPLIT 2 2 UNROLL; SPLIT 2 4 REDUCE; SPLIT 1 8 UPCAST; CARRY 4 0", 0, NULL },             /* two loops stand outside */
     { greatest_sums, 17, 17, "SPLIT 1 8 UPCAST; CARRY 3 0", 0, NULL },
+    { squared, 21, 21, "MERGE 0", 0, NULL },
+    { squared, 21, 21, "MERGE 0; SPLIT 1 3 REDUCE; NEST 2; SPLIT 0 5 UPCAST", 0, NULL },       /* 5 elements of two lines, the last of which overlap */
+    { squared, 21, 21, "MERGE 0; PADTO 0 16; SPLIT 0 7 THREAD TOP; SPLIT 1 8 UPCAST", 0, NULL },
+    { squared, 21, 21, "SPLIT 1 7 UPCAST; MERGE 0; SPLIT 0 9 THREAD TOP; CARRY 3 1", 0, NULL },
+    { rows_softmax, 17, 13, "SPLIT 1 13 UPCAST; MERGE 0", 2, "not two loops" },
+    { rows_softmax, 17, 13, "MERGE 0", 2, "no neighbours" },
+    { squared, 24, 24, "MERGE 1", 0, "not two loops" },
     { rows_softmax, 17, 13, "CARRY 2 0", 2, NULL },
     { rows_softmax, 17, 13, "SPLIT 0 8 UPCAST; CARRY 4 0", 2, NULL },
     { squared, 24, 24, "CARRY 0 1", 0, "no reduce has" },
