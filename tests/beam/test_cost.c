@@ -193,6 +193,50 @@ static void depthwise_tile(int64_t w, int64_t c, int64_t *vectors, int64_t *rows
     free(weight);
 }
 
+/* Of windows of 3 x 3 in w x w pixels, channels last: are lines walked as one? rows: of the tile, of 16 registers. */
+static bool merges_lines(int64_t w, int64_t *rows)
+{
+    enum { IN = 8, OUT = 32 };
+    static const Target narrow = { .kind = "cpu",
+                                   .vector_bytes = 32,
+                                   .vector_registers = 16,
+                                   .threads = 1,
+                                   .l1_bytes = 32 << 10,
+                                   .l2_bytes = 512 << 10,
+                                   .has_fma = true };
+    const int64_t first[] = { 0, 3, 1, 2 }, last[] = { 0, 2, 3, 1 }, one[] = { 1, 1 }, none[] = { 0, 0 };
+    Graph *own = graph_new();
+    Schedule *s = NULL;
+    OptList l;
+    float *weight = calloc(OUT * IN * 9, sizeof *weight);
+    const UOp *dim[] = { uop_index(own, 1), uop_index(own, w + 2), uop_index(own, w + 2), uop_index(own, IN) },
+              *x = permute(own, uop_param(own, DT_F32, dim, 4, 0), first, 4),
+              *k = tensor_const(own, DT_F32, (int64_t[]){ OUT, IN, 3, 3 }, 4, weight, OUT * IN * 36, "w"),
+              *y = permute(own, conv(own, x, k, one, one, none, none, 1), last, 4);
+    bool merged = false;
+    heuristic_opts(&l, subject_of(own, y, &narrow, &s), &narrow);
+    for (uint32_t i = 0; i < l.count; i++) {
+        merged |= l.op[i].kind == OPT_MERGE;
+        if (l.op[i].kind == OPT_SPLIT && l.op[i].target == AXIS_UPCAST && l.op[i].factor != 8 && l.op[i].factor != 2)
+            *rows = l.op[i].factor;
+    }
+    schedule_free(s);
+    graph_free(own);
+    free(weight);
+    return merged;
+}
+
+/* Of 7 pixels a line two tiles of 4 or 5 hold more than there are; 49 fill ten of 5. Lines of 12 fill two of 6. */
+static void test_merged_lines(void **state)
+{
+    int64_t rows = 0;
+    (void)state;
+    assert_true(merges_lines(7, &rows));
+    assert_int_equal(rows, 5);
+    assert_false(merges_lines(12, &rows));
+    assert_int_equal(rows, 6);
+}
+
 /* A sum of its own vectors wants two registers; rows at a stride of whole pages are not together in a tile. */
 static void test_depthwise(void **state)
 {
@@ -288,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order),      cmocka_unit_test(test_grows_with_work),
         cmocka_unit_test(test_recipe),      cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets),
         cmocka_unit_test(test_depthwise),
+        cmocka_unit_test(test_merged_lines),
         cmocka_unit_test(test_text),        cmocka_unit_test(test_cut_sum),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
