@@ -9,14 +9,16 @@
 
 /* PLACES: addresses that stay in registers; SHORT_SUM: terms; STRETCH: rows that pay for weights from memory where no
  * tiles are; TERMS: of a sum that is added up at once, as libraries do; OWN_COLUMNS: bytes of weights of which each
- * thread reads some; FEW_SUMS, PRODUCTS: vectors of sums, and products of a loop that takes several terms at once;
- * FEW_ROWS: of its tiles, each a value in a register; MERGED_SUM: terms that pay for loops that are merged. */
+ * thread reads some; LONG_LOOP, FEW_SUMS, PRODUCTS: iterations, vectors of sums and products of a loop that takes
+ * several terms at once; FEW_ROWS: of its tiles, each a value in a register; MERGED_SUM: terms that pay for loops that
+ * are merged. */
 enum {
     PLACES = 12,
     SHORT_SUM = 128,
     STRETCH = 48,
     TERMS = 256,
     OWN_COLUMNS = 512 << 10,
+    LONG_LOOP = 16,
     FEW_SUMS = 6,
     PRODUCTS = 60,
     FEW_ROWS = 8,
@@ -309,7 +311,8 @@ void cpu_share_columns(Trial *p, int n)
  * what begins them is shared with another thread on many a machine (240 x 256 by 256 columns on one core of 16
  * registers, in tiles of 6 x 2 vectors: 0.48 ms in each case alone; with the core's other thread busy 0.88, by four
  * terms 0.62; 197 x 3072 by 768 columns in tiles of 6 x 4, 32 registers: 4.0, by two 3.7, by four 3.9). Of two terms
- * gcc wants two registers more. */
+ * gcc wants two registers more; windows of a few pixels share their values between rows, which then want more, too; as
+ * many terms as rows would be a square, whose rows expand takes for lanes. */
 static void unroll_terms(Trial *p, const Tile *tile)
 {
     static const int8_t terms[] = { 4, 3, 5, 2 };
@@ -317,12 +320,12 @@ static void unroll_terms(Trial *p, const Tile *tile)
     uint32_t n = opt_axes(p->k, axis, 64);
     const UOp *last = n ? axis[n - 1] : NULL;
     int64_t sums = tile->mr * tile->nv;
-    if (!last || range_type(last) != AXIS_REDUCE || !uop_is_const(last->src[0]) || sums < FEW_SUMS ||
-        tile->mr > FEW_ROWS)
+    if (!last || range_type(last) != AXIS_REDUCE || !uop_is_const(last->src[0]) || last->src[0]->vmax < LONG_LOOP ||
+        sums < FEW_SUMS || tile->mr > FEW_ROWS)
         return;
     for (size_t i = 0; i < sizeof terms; i++) {
         bool room = terms[i] > 2 || sums + tile->nv <= registers(p) - 2;
-        if (terms[i] * sums > PRODUCTS || last->src[0]->vmax % terms[i] || !room) continue;
+        if (terms[i] * sums > PRODUCTS || last->src[0]->vmax % terms[i] || !room || terms[i] == tile->mr) continue;
         cpu_split(p, range_number(last), terms[i], AXIS_UNROLL);
         return;
     }
