@@ -196,7 +196,7 @@ static void depthwise_tile(int64_t w, int64_t c, int64_t *vectors, int64_t *rows
 /* Of windows of 3 x 3 in w x w pixels, channels last: are lines walked as one? rows: of the tile, of 16 registers. */
 static bool merges_lines(int64_t w, int64_t *rows)
 {
-    enum { IN = 8, OUT = 32 };
+    enum { IN = 16, OUT = 32 };
     static const Target narrow = { .kind = "cpu",
                                    .vector_bytes = 32,
                                    .vector_registers = 16,

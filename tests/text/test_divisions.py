@@ -3,8 +3,8 @@
 TGRUN_MODELS (DIR[:DIR..]) where it has them, else the light models of the onnx package of the same name, and of small
 layers that tempt (a strided convolution, a reshaped and transposed matrix product, attention's heads, pixel shuffle,
 windows rolled). A division that only GLOBAL, THREAD and LOOP ranges reach costs one an iteration of these and is
-allowed; one of UPCAST and UNROLL ranges alone is a constant once they are expanded. EXCEPTIONS lists what remains, with
-the reason."""
+allowed; one of UPCAST and UNROLL ranges alone is a constant once they are expanded. Of loops that MERGE made one the rows
+of a tile (UPCAST) have a division each, outside of every REDUCE. EXCEPTIONS lists what remains, with the reason."""
 import os, re, subprocess, sys, tempfile
 import onnx
 from onnx import helper as h, numpy_helper, TensorProto as T
@@ -23,10 +23,10 @@ NODE = re.compile(r"^%(\d+) = (\w+)\.(\w+)([^#]*)")
 def divisions(text):
     """(kernel, what divides, the axis types it depends on) of each IDIV and MOD of an index inside of a reduce or of
     lanes."""
-    kernel, reached = "", {}
+    kernel, reached, merged = "", {}, False
     for line in text.splitlines():
         if line.startswith("kernel "):
-            kernel, reached = line.split()[1], {}
+            kernel, reached, merged = line.split()[1], {}, "MERGE" in line
         m = NODE.match(line)
         if not m:
             continue
@@ -36,8 +36,9 @@ def divisions(text):
         if op == "RANGE":
             mine = {rest.split()[-1]}
         reached[number] = mine
-        if op in ("IDIV", "MOD") and dtype == "index" and mine & set(INSIDE) and mine - set("ur"):
-            yield kernel, op, ", ".join(sorted(INSIDE[a] for a in mine & set(INSIDE)))
+        inside = mine & set(INSIDE) if mine - set("ur") else set()
+        if op in ("IDIV", "MOD") and dtype == "index" and inside and not (merged and inside == {"u"}):
+            yield kernel, op, ", ".join(sorted(INSIDE[a] for a in inside))
 
 
 def dump(path):
