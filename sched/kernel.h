@@ -108,6 +108,7 @@ typedef struct Kernel {
     Slice slice[KERNEL_PARAMS];     /* of the parts that opts make */
     uint64_t rings;                 /* ranges whose iterations fill staged tiles in turn (STAGE of depth 2) */
     const KernelPack *pack[KERNEL_PARAMS];      /* NULL: not packed */
+    const struct Region **reads, **stores;      /* by param, what a launch touches (regions.h); NULL: not known */
     char name[64];                  /* e.g. "r_56_64_9_3f2a91c0": reduce or element-wise (r, e), sizes, key */
     /* XXH3-128 of the canonical form 2, hex: equal kernels in different places have one key */
     char key[33];
@@ -137,6 +138,7 @@ typedef struct Target {
     bool plain;                     /* sums over windows stay as they are (winograd.c) */
     int32_t max_block, warp;
     int32_t devices;                /* of this kind, among which a graph is divided; 0 is one. threads: each has */
+    int32_t rank;                   /* 0: they are this process's; else processes, of which this is number rank - 1 */
 } Target;
 /* Bytes of values that a core's part of a kernel may go over again and again: most of its second cache. */
 static inline int64_t cache_room(const Target *t) { return t->l2_bytes * 7 / 10; }

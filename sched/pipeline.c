@@ -9,6 +9,7 @@
 #include "graph/print.h"
 #include "graph/verify.h"
 #include "sched/chain.h"
+#include "sched/regions.h"
 
 /* ---- what `tgrun dump` sees ---- */
 
@@ -98,6 +99,7 @@ static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, 
     TRY(sched_layout(s, t));
     if (t->max_block) sched_calls(s);
     sched_devices(s, t);
+    if (t->rank) sched_regions(s);
     sched_chains(s, t);
     dump_schedule(dump, "layout", s);
     return check_schedule(s, VERIFY_LAYOUT);

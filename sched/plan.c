@@ -492,8 +492,10 @@ TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
     if (status == TG_OK) status = add_steps(&b);
     if (status == TG_OK) {
         add_outputs(&b);
-        status = plan_place(&b, t);
+        plan_shares(&b);
+        if (t->rank) plan_ranks(&b, t);
     }
+    if (status == TG_OK) status = plan_place(&b, t);
     if (status != TG_OK) {
         plan_free(p);
         return status;

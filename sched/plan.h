@@ -41,7 +41,9 @@ typedef struct HostCall {
     /* the plan's number of each DEFINE_VAR that the function sets: sources of its CUSTOMFUNCTION */
     const uint32_t *var;
     const Guard *at;                /* the node that it belongs to, or NULL */
-    const struct Control *control;  /* a step of a loop or branch (steps.c), which has no call; else NULL */
+    /* a step of a loop or branch (steps.c), or one of ranks (Exchange): those have no call; else NULL */
+    const struct Control *control;
+    const struct Exchange *exchange;
 } HostCall;
 typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *vars);
 typedef TgStatus (*HostPart)(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts);
@@ -61,6 +63,12 @@ typedef struct Control {
 TgStatus control_begin(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus control_next(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus control_if(const HostCall *call, void *const *args, int64_t *vars);
+
+/* What ranks send each other: bytes of a step's arguments, one behind the other. number: of the messages of a plan, the
+ * same for both ends. */
+typedef struct { uint32_t arg; int64_t begin, bytes; } MessagePart;
+typedef struct { int32_t peer, number; const MessagePart *piece; uint32_t npiece; int64_t bytes; } Message;
+typedef struct Exchange { bool sends; const Message *message; uint32_t nmessage; } Exchange;
 
 /* COPY: arg[1] to arg[0], whole buffers (an output that is an input or a constant). JUMP: to step `target` when
  * variable var[0] is 0. */
@@ -127,7 +135,10 @@ struct Plan {
     uint32_t nlife;
     uint32_t nsync;
     bool jumps;                     /* there are JUMPs */
-    int32_t devices;                /* as the target has; at least 1 */
+    int32_t devices;                /* whose steps these are; at least 1. Of a rank's plan 1, itself */
+    const struct PlanShare *share;  /* [nshare] of all among whom the graph is divided */
+    int32_t nshare;
+    uint64_t common;                /* of a rank's plan, a hash of what all ranks together do, the same for each */
 };
 
 /* Takes the schedule's kernels (optimised and lowered by then): borrowed, so the schedule must outlive the plan. */
@@ -146,8 +157,7 @@ void plan_print(Text *out, const Plan *p);
 void plan_print_memory(Text *out, const Plan *p);       /* buffers of the arena by live range, and where most is live */
 /* What a device has to do in a run, and in bytes: constants that it reads, and what others computed that it reads (of a
  * join, the share of those who store other parts). */
-typedef struct { int64_t kernels, flops, constant_bytes, foreign_bytes; } PlanShare;
-PlanShare plan_share(const Plan *p, int32_t device);
+typedef struct PlanShare { int64_t kernels, flops, constant_bytes, foreign_bytes; } PlanShare;
 int32_t plan_var(const Plan *p, const char *name);                         /* its number, -1: none */
 /* Value of a symbolic size (DT_INDEX expression over DEFINE_VARs). INT64_MIN when it depends on anything else. */
 int64_t plan_eval(const Plan *p, const UOp *size, const int64_t *vars);

@@ -26,6 +26,12 @@ typedef struct {
 
 /* A step that was added, or has another number now, touches a buffer. */
 void plan_note_use(Build *b, uint32_t buffer, uint8_t access, bool once, uint32_t step);
+/* plan_share.c: sets Plan.share. */
+void plan_shares(Build *b);
+/* plan_ranks.c: the plan of all ranks becomes this one's. */
+void plan_ranks(Build *b, const Target *t);
+/* The steps have another order. */
+void plan_note_again(Build *b);
 /* Chains, turns and lives of what the steps touch, and places from them. */
 TgStatus plan_place(Build *b, const Target *t);
 #endif

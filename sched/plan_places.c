@@ -32,8 +32,7 @@ static bool clear_halo(Build *b, uint32_t k)
     return true;
 }
 
-/* The steps have another order. */
-static void note_again(Build *b)
+void plan_note_again(Build *b)
 {
     Plan *p = b->p;
     for (uint32_t k = 0; k < p->nbuffer; k++) b->use[k] = (Use){ .first = UINT32_MAX, .uop = b->use[k].uop };
@@ -170,7 +169,7 @@ TgStatus plan_place(Build *b, const Target *t)
     plan_chain(p, t);
     if (p->devices > 1) {
         plan_turns(p);
-        note_again(b);
+        plan_note_again(b);
     }
     extend_lives(b);
     chain_lives(b, t);

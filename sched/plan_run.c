@@ -77,42 +77,6 @@ TgStatus plan_guards(const Plan *p, void *words, TgStatus code)
     return status;
 }
 
-/* ---- several devices ---- */
-
-/* Of a buffer: how many steps store it, and how many of these are other devices'; whether it has been counted. */
-typedef struct {
-    int64_t stores, foreign;
-    bool seen;
-} Stored;
-
-PlanShare plan_share(const Plan *p, int32_t device)
-{
-    PlanShare s = { 0 };
-    Stored *stored = mem_zeros(p->nbuffer + 1, sizeof *stored);
-    for (uint32_t i = 0; i < p->nstep; i++)
-        for (uint32_t k = 0; k < p->step[i].narg; k++) {
-            if (!(p->step[i].access[k] & ACCESS_WRITE)) continue;
-            stored[p->step[i].arg[k]].stores++;
-            stored[p->step[i].arg[k]].foreign += p->step[i].device != device && p->step[i].device != ALL_DEVICES;
-        }
-    for (uint32_t i = 0; i < p->nstep; i++) {
-        const Step *step = &p->step[i];
-        if (step->once || step->device != device) continue;
-        s.kernels += step->kind == STEP_KERNEL;
-        s.flops += step->kind == STEP_KERNEL ? p->kernel[step->kernel]->flops : 0;
-        for (uint32_t k = 0; k < step->narg; k++) {
-            const PlanBuffer *b = &p->buffer[step->arg[k]];
-            Stored *x = &stored[step->arg[k]];
-            if (x->seen || !(step->access[k] & ACCESS_READ)) continue;
-            x->seen = true;
-            if (x->foreign) s.foreign_bytes += b->size_bytes * x->foreign / x->stores;
-            if (b->kind == MEM_CONST || (b->kind == MEM_PERSIST && !b->zeroed)) s.constant_bytes += b->size_bytes;
-        }
-    }
-    mem_free(stored);
-    return s;
-}
-
 /* ---- text ---- */
 
 static void print_buffer(Text *out, const PlanBuffer *m, uint32_t k)
@@ -134,6 +98,15 @@ static void print_buffer(Text *out, const PlanBuffer *m, uint32_t k)
              (long long)m->window);
 }
 
+static void print_exchange(Text *out, const Exchange *e)
+{
+    text_add(out, e->sends ? "send" : "receive");
+    for (uint32_t k = 0; k < e->nmessage; k++)
+        text_add(out, " %lld bytes %s %d", (long long)e->message[k].bytes, e->sends ? "to" : "from",
+                 e->message[k].peer);
+    text_add(out, ":");
+}
+
 static void print_step(Text *out, const Plan *p, const Step *s)
 {
     static const char *const access[] = { "", "", ">", "<>" };
@@ -146,6 +119,7 @@ static void print_step(Text *out, const Plan *p, const Step *s)
     else if (s->kind == STEP_JUMP) text_add(out, "jump to %u when 0:", s->target);
     else if (s->call->control)
         text_add(out, "host %s", s->host == control_begin ? "loop" : s->host == control_next ? "next" : "if");
+    else if (s->call->exchange) print_exchange(out, s->call->exchange);
     else text_add(out, "host %s", custom_name(s->call->call->src[0]));
     for (uint32_t i = 0; i < s->narg; i++)
         text_add(out, " %sb%u", access[s->access[i] & (ACCESS_READ | ACCESS_WRITE)], s->arg[i]);

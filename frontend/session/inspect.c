@@ -228,14 +228,14 @@ TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, Tg
 
 static void fill_shares(const Plan *p, TgShare *out, int32_t *devices)
 {
-    for (int32_t d = 0; d < p->devices && d < *devices; d++) {
-        PlanShare s = plan_share(p, d);
+    for (int32_t d = 0; d < p->nshare && d < *devices; d++) {
+        PlanShare s = p->share[d];
         out[d] = (TgShare){ .kernels = s.kernels,
                             .flops = s.flops,
                             .weight_bytes = s.constant_bytes,
                             .foreign_bytes = s.foreign_bytes };
     }
-    *devices = p->devices;
+    *devices = p->nshare;
 }
 
 static TgStatus plan_shares(const TgSession *s, const TgTensor *inputs, int32_t count, TgShare *out, int32_t *devices)

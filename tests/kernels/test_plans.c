@@ -2,10 +2,11 @@
  * twice, by the reference device, the CPU and CUDA, against the interpreter of tensors. PLAN_COUNT graphs from
  * RANDOM_SEED (default 1). The emulator of CUDA runs a graph's nodes in any order that its edges allow. Then graphs
  * that are divided among two to four devices: what is put on them, by rows or whole, is chosen at random, as is whether
- * products are divided by weights.
+ * products are divided by weights. Then the same among ranks, here threads that share nothing but mailboxes.
  */
 #include "tests/test.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ typedef struct {
     Random r;
     bool at_random;
     bool divided;                       /* among devices */
+    int32_t rank, ranks;                /* 0: devices are the process's */
     Target several;
 } Engine;
 
@@ -37,8 +39,6 @@ static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, cons
     kernel_free(c);
 }
 
-/* ---- one plan ---- */
-
 typedef struct {
     RandomGraph rg;
     RefTensor want[3];
@@ -50,11 +50,60 @@ typedef struct {
     Place at;
 } Session;
 
+/* ---- mail between ranks ---- */
+
+enum { BOXES = 1 << 14, PATIENCE_S = 30 };
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    void *message[BOXES];
+    bool lost;                          /* somebody waited in vain */
+} mail = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static bool wait_for(int32_t box, bool full)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += PATIENCE_S;
+    while (!mail.lost && (mail.message[box] != NULL) != full)
+        if (pthread_cond_timedwait(&mail.changed, &mail.lock, &end)) mail.lost = true;
+    return !mail.lost;
+}
+
+static bool pass(const Message *m, void *const *args, bool sends)
+{
+    bool good = m->number < BOXES && wait_for(m->number, !sends);
+    char *at = good ? sends ? malloc((size_t)m->bytes) : mail.message[m->number] : NULL;
+    void *room = at;
+    for (uint32_t k = 0; k < m->npiece && good; at += m->piece[k++].bytes) {
+        char *piece = (char *)args[m->piece[k].arg] + m->piece[k].begin;
+        memcpy(sends ? at : piece, sends ? piece : at, (size_t)m->piece[k].bytes);
+    }
+    if (!sends) free(room);
+    if (good) mail.message[m->number] = sends ? room : NULL;
+    pthread_cond_broadcast(&mail.changed);
+    return good;
+}
+
+static TgStatus exchange(const HostCall *call, void *const *args, int64_t *vars)
+{
+    const Exchange *e = call->exchange;
+    bool good = true;
+    (void)vars;
+    pthread_mutex_lock(&mail.lock);
+    for (uint32_t k = 0; k < e->nmessage && good; k++) good = pass(&e->message[k], args, e->sends);
+    pthread_mutex_unlock(&mail.lock);
+    return good ? TG_OK : fail(TG_INTERNAL, "a message did not come, or was not fetched");
+}
+
+/* ---- one plan ---- */
+
 /* The graph's values over several devices; the engine's target has as many. */
 static TgStatus divide(Session *r, Engine *e)
 {
     Graph *g = r->rg.g;
-    Devices d = first_devices(2 + random_below(&e->r, 3));
+    uint32_t n = 2 + random_below(&e->r, 3);
+    Devices d = first_devices(e->ranks ? (uint32_t)e->ranks : n);
     const UOp *to[RANDOM_INPUTS], *out[64];
     for (uint32_t k = 0; k < RANDOM_INPUTS; k++) {
         U x = to[k] = r->rg.input[k];
@@ -68,6 +117,7 @@ static TgStatus divide(Session *r, Engine *e)
     e->several = *e->backend->target(e->device);
     e->several.devices = (int32_t)d.n;
     e->several.threads = (e->several.threads + e->several.devices - 1) / e->several.devices;
+    e->several.rank = e->rank;
     e->target = &e->several;
     return graph_error(g);
 }
@@ -84,6 +134,8 @@ static TgStatus prepare(Session *r, Engine *e)
     TRY(sched_schedule(&r->s, r->rg.g, r->rg.sink, e->target, NULL));
     TRY(sched_optimize(r->s, e->target, choose, e, NULL));
     TRY(plan_make(&r->p, r->s, e->target));
+    for (uint32_t i = 0; i < r->p->nstep; i++)
+        if (r->p->step[i].kind == STEP_HOST && r->p->step[i].call->exchange) r->p->step[i].host = exchange;
     TRY(e->backend->compile(&r->code, e->device, r->p->kernel, r->p->nkernel, &stats));
     return e->backend->load(&r->x, e->device, r->p, r->code);
 }
@@ -103,20 +155,81 @@ static bool run_agrees(Session *r, Engine *e)
     return true;
 }
 
-static bool plan_agrees(uint64_t seed, Engine *e)
+static bool begins(Session *r, uint64_t seed, Engine *e)
 {
-    Session r = { .at = { seed, e->backend->name, NULL, NULL, NULL } };
-    random_graph_new(&r.rg, seed);
+    *r = (Session){ .at = { seed, e->backend->name, NULL, NULL, NULL } };
+    random_graph_new(&r->rg, seed);
     e->r.state = seed;
     e->at_random = seed % 2;
-    bool ok = went(&r.at, prepare(&r, e)) && run_agrees(&r, e) && run_agrees(&r, e);
-    for (int k = 0; k < 3; k++) free(r.out[k]), ref_tensor_free(&r.want[k]);
-    if (r.x) e->backend->unload(r.x);
-    if (r.code) e->backend->code_free(r.code);
-    plan_free(r.p);
-    schedule_free(r.s);
-    random_graph_free(&r.rg);
+    return went(&r->at, prepare(r, e));
+}
+
+static void ends(Session *r, Engine *e)
+{
+    for (int k = 0; k < 3; k++) free(r->out[k]), ref_tensor_free(&r->want[k]);
+    if (r->x) e->backend->unload(r->x);
+    if (r->code) e->backend->code_free(r->code);
+    plan_free(r->p);
+    schedule_free(r->s);
+    random_graph_free(&r->rg);
+}
+
+static bool plan_agrees(uint64_t seed, Engine *e)
+{
+    Session r;
+    bool ok = begins(&r, seed, e) && run_agrees(&r, e) && run_agrees(&r, e);
+    ends(&r, e);
     return ok;
+}
+
+/* ---- one plan a rank ---- */
+
+enum { RANKS = 4 };
+typedef struct { Session r; Engine e; bool good; } Rank;
+
+static void *run_rank(void *rank)
+{
+    Rank *x = rank;
+    x->good = run_agrees(&x->r, &x->e);
+    x->good = x->good && run_agrees(&x->r, &x->e);
+    return NULL;
+}
+
+/* All ranks know what all do, and each has all outputs. */
+static bool ranks_agree(uint64_t seed, Rank *rank, int32_t ranks)
+{
+    pthread_t thread[RANKS];
+    bool good = true;
+    for (int32_t k = 0; k < ranks; k++) {
+        Engine *e = &rank[k].e;
+        e->rank = k + 1, e->ranks = ranks;
+        good &= begins(&rank[k].r, seed, e);
+        if (good && k && rank[k].r.p->common != rank[0].r.p->common)
+            good = went(&rank[k].r.at, fail(TG_INTERNAL, "plans differ"));
+    }
+    for (int32_t k = 0; k < ranks && good; k++) pthread_create(&thread[k], NULL, run_rank, &rank[k]);
+    for (int32_t k = 0, all = good; k < ranks && all; k++) pthread_join(thread[k], NULL), good &= rank[k].good;
+    for (int32_t k = 0; k < ranks; k++) ends(&rank[k].r, &rank[k].e);
+    for (int32_t k = 0; k < BOXES; k++) free(mail.message[k]), mail.message[k] = NULL;
+    mail.lost = false;
+    return good;
+}
+
+static void ranks_of(const Backend *b, long some)
+{
+    Rank rank[RANKS];
+    long count = setting("PLAN_COUNT", some), first = setting("RANDOM_SEED", 1), bad = 0;
+    for (int k = 0; k < RANKS; k++) {
+        rank[k].e = (Engine){ .backend = b, .divided = true };
+        if (!open_backend(&rank[k].e.device, b)) skip();
+    }
+    for (long i = 0; i < count; i++) {
+        for (int k = 0; k < RANKS; k++) rank[k].e.target = b->target(rank[k].e.device);
+        bad += !ranks_agree((uint64_t)(first + i), rank, 2 + (int32_t)(i % (RANKS - 1)));
+    }
+    for (int k = 0; k < RANKS; k++) b->close(rank[k].e.device);
+    print_message("ranks of %s: %ld plans, %ld failures\n", b->name, count, bad);
+    assert_int_equal(bad, 0);
 }
 
 static void plans_agree(const Backend *b, long some, bool divided)
@@ -162,11 +275,18 @@ static void plans_over_devices(void **state)
     plans_agree(&backend_cpu, 60, true);
 }
 
+static void plans_over_ranks(void **state)
+{
+    (void)state;
+    ranks_of(&backend_reference, 60);
+    ranks_of(&backend_cpu, 30);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(plans_of_the_reference), cmocka_unit_test(plans_of_the_cpu),
                                         cmocka_unit_test(plans_of_cuda),
-                                        cmocka_unit_test(plans_over_devices),
+                                        cmocka_unit_test(plans_over_devices), cmocka_unit_test(plans_over_ranks),
                                         cmocka_unit_test(plans_once_wrong) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
