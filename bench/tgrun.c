@@ -123,6 +123,20 @@ static TgStatus no_such_model(const char *word)
     return near ? say_error(TG_USAGE, "'%s' is neither a verb nor a file; did you mean '%s'?", word, near) : TG_OK;
 }
 
+/* Of a job of several processes (mpirun) those behind the first do what it wants of them, if it divides a model. */
+static bool serves(const Args *a, TgStatus *status)
+{
+    int32_t rank, ranks;
+    const char *device = args_text(a, OPT_device, "auto");
+    if (!args_has(a, OPT_shard) || strchr(device, ':')) return false;
+    *status = tg_ranks(&rank, &ranks);
+    if (*status != TG_OK) return say_library_error(*status), true;
+    if (!rank) return false;
+    *status = tg_ranks_serve();
+    if (*status != TG_OK && *status != TG_STOPPED) say_library_error(*status);
+    return true;
+}
+
 static TgStatus dispatch(const Args *a)
 {
     uint32_t first, left;
@@ -143,7 +157,10 @@ static TgStatus dispatch(const Args *a)
     if (!left) return say_error(TG_USAGE, "a model is missing: tgrun [VERB] MODEL [options]; --help tells more");
     if (left > 1 && !first && no_such_model(a->operand.v[0]) != TG_OK) return TG_USAGE;
     if (left > 1) return say_error(TG_USAGE, "'%s' is one model too many", a->operand.v[first + 1]);
-    return v->fn(a, a->operand.v[first]);
+    TgStatus status;
+    if (!serves(a, &status)) status = v->fn(a, a->operand.v[first]);
+    tg_ranks_end((int32_t)status);
+    return status;
 }
 
 static TgStatus tgrun(const Args *a)

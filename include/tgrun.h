@@ -157,9 +157,10 @@ typedef struct {
      * it; the library itself writes to no stream */
     void (*log)(void *user, const char *line);
     void *log_user;
-    /** how several devices divide a model: "batch": by axis 0 of its inputs; "weights": products by the columns and
-     * rows of their weights, heads and channels; "model": as its own device_configurations say, one of which must be of
-     * so many devices; "auto" and NULL: the last where there is one, else the first where the axis can be divided.
+    /** how several devices, or ranks (tg_ranks), divide a model: "batch": by axis 0 of its inputs; "weights": products
+     * by the columns and rows of their weights, heads and channels; "model": as its own device_configurations say, one
+     * of which must be of so many devices; "auto": the last where there is one, else the first where the axis can be
+     * divided; NULL: likewise, and ranks divide nothing.
      * Results may differ in last bits. Sizes do not stay variable. */
     const char *shard;
     int64_t reserved[26];
@@ -195,6 +196,20 @@ TG_API void tg_error_where(const char **node, const char **op, const char **fiel
 
 /** All options as they are when nobody sets them: device "auto", all cores, exact. */
 TG_API void tg_options_default(TgOptions *options);
+
+/** Processes that mpirun has started (Open MPI, MPICH) are ranks of one job, which this process joins: its number, and
+ * how many there are; 0 of 1 where no launcher has started it, and then MPI is not opened. From here on a session that
+ * rank 0 opens from a file with TgOptions.shard and a device without numbers is divided among all ranks, each of which
+ * holds what it needs of the weights; the others do what rank 0 calls (tg_ranks_serve). Such sessions are called by one
+ * thread at a time, do not search, profile, share or become compiled models; a call that is cut short (stop,
+ * call_limit_s) ends them all. TG_DEVICE: there is no MPI library, or it does not start. */
+TG_API TgStatus tg_ranks(int32_t *rank, int32_t *ranks);
+/** Of every rank but 0, once it has joined: returns when rank 0 has called tg_ranks_end. What fails rank 0 reports.
+ * TG_STOPPED: a call was cut short. */
+TG_API TgStatus tg_ranks_serve(void);
+/** The last call of each rank that has joined, after its sessions are closed; it ends MPI. Where a call was cut short
+ * all ranks end at once, with this status. */
+TG_API void tg_ranks_end(int32_t status);
 
 /** Loads and checks a model; compiles nothing yet. @param out set only on TG_OK; freed by tg_close. */
 TG_API TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options);

@@ -73,6 +73,14 @@ install_tcc() {
     apt_install tcc || echo "tcc could not be installed: C source is built with gcc alone" >&2
 }
 
+# What starts several processes as ranks of one job.
+install_mpi() {
+    if type mpirun >/dev/null 2>&1; then return; fi
+    apt_update
+    [ -n "$(apt-cache policy openmpi-bin 2>/dev/null | sed -n '/Candidate: [0-9]/p')" ] || return 0
+    apt_install openmpi-bin || echo "openmpi-bin could not be installed: the test of ranks is skipped" >&2
+}
+
 # python: the private environment's interpreter, unless TGRUN_PYTHON names one that has the packages.
 python_environment() {
     if [ -z "${TGRUN_PYTHON:-}" ]; then

@@ -171,6 +171,7 @@ int32_t tg_step_time(const TgSession *s, int32_t index, TgNodeTime *out)
 
 static TgStatus profile(TgSession *s, const TgTensor *inputs, int32_t count, const Sink *sink)
 {
+    if (s->target.rank) return fail(TG_UNSUPPORTED, "shard: the kernels of ranks are not timed");
     TRY(tg_prepare(s, inputs, count));
     TRY(session_enter(s, &inputs, count));
     if (!s->backend->time)

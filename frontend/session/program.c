@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontend/session/batch.h"
+#include "frontend/session/ranks.h"
 #include "frontend/session/shard.h"
 #include "frontend/values/complex.h"
 #include "graph/base/memory.h"
@@ -51,6 +52,10 @@ static TgStatus bind_host_steps(Plan *p)
     for (uint32_t i = 0; i < p->nstep; i++) {
         Step *s = &p->step[i];
         if (s->kind != STEP_HOST || s->host) continue;
+        if (s->call->exchange) {
+            s->host = ranks_exchange;
+            continue;
+        }
         const char *name = custom_name(s->call->call->src[0]);
         const HostEntry *entry = host_find(name);
         if (!entry) return fail(TG_INTERNAL, "step %u of the plan calls '%s', which is no host function", i, name);
@@ -70,7 +75,7 @@ static TgStatus check_sizes(Program *p)
         const Control *c = s->kind == STEP_HOST ? s->call->control : NULL;
         if (c && c->step >= 0) set[c->step] = true;
         if (c && c->count >= 0) set[c->count] = true;
-        for (uint32_t k = 0; s->kind == STEP_HOST && !c && k < s->call->call->src[0]->nsrc; k++)
+        for (uint32_t k = 0; s->kind == STEP_HOST && s->call->call && k < s->call->call->src[0]->nsrc; k++)
             set[s->call->var[k]] = true;
     }
     for (uint32_t k = 0; p->dims && k < p->dims->nvar; k++) {
@@ -90,6 +95,7 @@ static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
     TRY(plan_make(&p->plan, p->schedule, c->target));
     TRY(bind_host_steps(p->plan));
     TRY(check_sizes(p));
+    if (c->target->rank) TRY(ranks_same(p->plan->common, "plan"));
     if (dump && !strcmp(dump->stage, "plan")) plan_print(dump->text, p->plan);
     if (dump && !strcmp(dump->stage, "memplan")) plan_print_memory(dump->text, p->plan);
     p->vars = NEW_N(p->arena, int64_t, p->plan->nvar + 1);
@@ -198,12 +204,22 @@ static TgStatus restore(Program *p, const ProgramMaker *k)
     return TG_OK;
 }
 
+/* Of several ranks on a machine the first compiles, then the others find in the cache what it has made. */
+static TgStatus compile_kernels(Program *p, const ProgramMaker *k)
+{
+    bool ranks = k->choice->target->rank;
+    if (ranks) TRY(ranks_turn(false));
+    TgStatus status = k->backend->compile(&p->code, k->device, p->plan->kernel, p->plan->nkernel, &p->stats);
+    TgStatus turned = ranks ? ranks_turn(true) : TG_OK;
+    return status == TG_OK ? turned : status;
+}
+
 static TgStatus compile_and_load(Program *p, const ProgramMaker *k)
 {
     TRY(check_memory(p, k->max_memory_bytes));
     TRY(make_outputs(p));
     if (k->compiled) return restore(p, k);
-    TRY(k->backend->compile(&p->code, k->device, p->plan->kernel, p->plan->nkernel, &p->stats));
+    TRY(compile_kernels(p, k));
     if (!k->backend->interprets) forget_code(p);
     double start = clock_s();
     p->plan->forget = forget;

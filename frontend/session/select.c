@@ -66,10 +66,19 @@ static TgStatus give(TgSession *s, const char *name, bool given)
     return TG_OK;
 }
 
+static TgStatus attempt_give(TgSession *s, const char *name, bool given)
+{
+    TgStatus status;
+    ATTEMPT(status, give(s, name, given));
+    return status;
+}
+
 TgStatus tg_give(TgSession *s, const char *name, int32_t given)
 {
     TgStatus status;
-    ATTEMPT(status, give(s, name, given != 0));
+    RANKS_CALL(status, s->target.rank,
+               (&(RanksWork){ .call = RANKS_GIVE, .session = s, .text = name, .count = given != 0 }),
+               attempt_give(s, name, given != 0));
     return status;
 }
 
@@ -134,9 +143,18 @@ static TgStatus select_outputs(TgSession *s, const int32_t *index, int32_t count
     return TG_OK;
 }
 
-TgStatus tg_select_outputs(TgSession *s, const int32_t *index, int32_t count)
+static TgStatus attempt_select(TgSession *s, const int32_t *index, int32_t count)
 {
     TgStatus status;
     ATTEMPT(status, select_outputs(s, index, count));
+    return status;
+}
+
+TgStatus tg_select_outputs(TgSession *s, const int32_t *index, int32_t count)
+{
+    TgStatus status;
+    RANKS_CALL(status, s->target.rank,
+               (&(RanksWork){ .call = RANKS_SELECT, .session = s, .index = index, .count = count }),
+               attempt_select(s, index, count));
     return status;
 }

@@ -10,119 +10,11 @@
 
 static const int64_t PROGRAMS_BYTES = INT64_C(1) << 30;
 
-/* The backends of this build, in the order in which `auto` tries them; those that interpret or write kernels are only
- * used when named. */
-static const Backend *const backends[] = {
-#ifdef TG_HAVE_CUDA
-    &backend_cuda,
-#endif
-#ifdef TG_HAVE_CPU
-    &backend_cpu,
-#endif
-#ifdef TG_HAVE_REFERENCE
-    &backend_reference,
-#endif
-#ifdef TG_HAVE_C
-    &backend_c,
-    &backend_c11,
-#endif
-    NULL
-};
-
 const char *tg_version(void)
 {
 #define TEXT_OF(x) #x
 #define VERSION(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
     return VERSION(TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH);
-}
-
-void tg_options_default(TgOptions *options) { *options = (TgOptions){ .device = "auto" }; }
-
-/* ---- devices ---- */
-
-static const Backend *backend_named(const char *name, size_t len)
-{
-    for (int i = 0; backends[i]; i++)
-        if (strlen(backends[i]->name) == len && !memcmp(backends[i]->name, name, len)) return backends[i];
-    return NULL;
-}
-
-static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
-{
-    size_t len;
-    int32_t first, last;
-    TRY(shard_devices(name, &len, &first, &last));
-    const Backend *b = backend_named(name, len);
-    if (!b)
-        return fail(TG_DEVICE, "device '%s' is unknown; auto, cpu, cuda, cuda:N, reference, c or c11 is wanted", name);
-    bool cuda = !strcmp(b->name, "cuda");
-    if (name[len] && !cuda && (!b->divides || first))
-        return fail(TG_DEVICE, "device '%s': the number is wrong; cuda:N, or cpu:0-N for several, is wanted", name);
-    if (cuda && first < last)
-        return fail(TG_DEVICE, "device '%s': a model is divided among devices of the CPU only", name);
-    o->index = first;
-    s->backend = b;
-    s->device_index = first;
-    TRY(shard_of(&s->shard, &s->options, last - first + 1));
-    return b->open(&s->device, o);
-}
-
-static TgStatus compiler_of(const TgOptions *o, int32_t *out)
-{
-    static const char *const name[] = { "cc", "auto", "own" };
-    const char *wanted = o->compiler, *common = getenv("TGRUN_DEFAULT_COMPILER");
-    bool search = o->beam > 0 || o->tune_s > 0;
-    if (wanted && !strcmp(wanted, "own") && search)
-        return fail(TG_USAGE, "compiler 'own': a search is for kernels of the C compiler");
-    if (!wanted) wanted = common && *common ? common : "auto";
-    for (*out = 0; *out < 3 && strcmp(name[*out], wanted);) ++*out;
-    if (*out == 3) return fail(TG_USAGE, "compiler '%s' is not known; auto, cc and own are", wanted);
-    if (search) *out = 0;
-    return TG_OK;
-}
-
-/* The last resort where no device compiles kernels: what computes them without. */
-static TgStatus open_interpreter(TgSession *s, const DeviceOptions *d)
-{
-    const Backend *reference = backend_named("reference", strlen("reference"));
-    if (!reference) return TG_CACHE;
-    status_clear();
-    s->backend = reference;
-    TRY(reference->open(&s->device, d));
-    watch_say("no C compiler ($CC, gcc, clang, cc), and no machine code of tgrun's own for this processor: the "
-              "interpreter runs the model, thousands of times slower; install the package gcc");
-    return TG_OK;
-}
-
-static TgStatus open_one(TgSession *s)
-{
-    const TgOptions *o = &s->options;
-    DeviceOptions d = {
-        .threads = o->threads, .cpus = o->cpus, .cache_dir = o->no_cache ? NULL : o->cache_dir, .verbose = o->verbose
-    };
-    TRY(compiler_of(o, &d.compiler));
-    d.compiler_named = o->compiler || o->beam > 0 || o->tune_s > 0;
-    if (strcmp(o->device, "auto")) return open_named(s, o->device, &d);
-    TRY(shard_of(&s->shard, o, 1));
-    TgStatus status = fail(TG_DEVICE, "no device works here");
-    for (int i = 0; backends[i]; i++) {
-        if (backends[i]->interprets) continue;
-        s->backend = backends[i];
-        status = backends[i]->open(&s->device, &d);
-        if (!status && backends[i]->ready && (status = backends[i]->ready(s->device)) != TG_OK)
-            backends[i]->close(s->device), s->device = NULL;
-        if (!status) return TG_OK;
-        if (o->verbose) watch_say("%s: %s", backends[i]->name, tg_error());
-    }
-    return status == TG_CACHE ? open_interpreter(s, &d) : status;
-}
-
-static TgStatus open_device(TgSession *s)
-{
-    const char *wanted = s->options.compiler;
-    TRY(open_one(s));
-    if (!wanted || !strcmp(wanted, "auto") || !strcmp(s->backend->name, "cpu")) return TG_OK;
-    return fail(TG_USAGE, "compiler '%s': device %s has none to choose", wanted, s->backend->name);
 }
 
 const char *session_cache_dir(Arena *a)
@@ -132,21 +24,7 @@ const char *session_cache_dir(Arena *a)
     return home && *home ? arena_printf(a, "%s/.cache/tgrun", home) : NULL;
 }
 
-static TgStatus describe_device(const TgOptions *options, char name[128], char features[256])
-{
-    TgSession s = { .options = *options };
-    TRY(open_device(&s));
-    s.backend->describe(s.device, name, features);
-    s.backend->close(s.device);
-    return TG_OK;
-}
-
-TgStatus tg_device(const TgOptions *options, char name[128], char features[256])
-{
-    TgStatus status;
-    ATTEMPT(status, describe_device(options, name, features));
-    return status;
-}
+void tg_options_default(TgOptions *options) { *options = (TgOptions){ .device = "auto" }; }
 
 /* ---- sessions ---- */
 
@@ -155,37 +33,6 @@ TgStatus session_in_file(const TgSession *s, TgStatus status)
 {
     if (status != TG_OK && s->path) status_prefix(s->path);
     return status;
-}
-
-/* The target that kernels are made for: the device's, with numbers in as many parts as the precision allows. */
-static TgStatus set_precision(TgSession *s)
-{
-    static const struct {
-        const char *name;
-        int32_t parts;
-    } way[] = { [TG_PRECISION_EXACT] = { "exact", 0 },
-                [TG_PRECISION_SPLIT] = { "split", 2 },
-                [TG_PRECISION_FAST] = { "fast", 1 } };
-    TgPrecision p = s->options.precision;
-    if ((unsigned)p >= sizeof way / sizeof *way) return fail(TG_USAGE, "precision: %d is none", (int)p);
-    s->target = *s->backend->target(s->device);
-    s->target.devices = s->shard.devices;
-    s->target.threads = (s->target.threads + s->shard.devices - 1) / s->shard.devices;
-    s->target.parts = way[p].parts;
-    if (!s->target.parts || has_parts(&s->target)) return TG_OK;
-    s->target.parts = way[TG_PRECISION_FAST].parts;
-    return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; %s what it has", s->backend->name,
-                way[p].name, has_parts(&s->target) ? "exact and fast are" : "exact is");
-}
-
-/* A compiled model runs on at most the threads that it was compiled for. */
-static TgStatus fewer_threads(TgSession *s)
-{
-    if (!s->saved || s->backend->target(s->device)->threads <= s->saved->target.threads) return TG_OK;
-    s->backend->close(s->device);
-    s->device = NULL;
-    s->options.threads = s->saved->target.threads;
-    return open_device(s);
 }
 
 /* A program that was made with a newer header may ask for what this library does not know. */
@@ -210,12 +57,12 @@ static TgStatus open_rest(TgSession *s)
     TRY(batch_new(&s->batch, s->arena, s->model, &s->options));
     if (s->batch && s->saved) return compiled_fixed("batch");
     if (!strcmp(s->options.device, "none")) return TG_OK;
-    TRY(open_device(s));
+    TRY(session_open_device(s));
     if (s->shard.devices > 1 && s->saved) return compiled_fixed("device");
     TRY(shard_model(&s->shard, s->model));
-    TRY(fewer_threads(s));
+    TRY(session_fewer_threads(s));
     s->tunedb = tunedb_open(s->options.no_cache || s->saved ? NULL : s->options.cache_dir);
-    TRY(set_precision(s));
+    TRY(session_target(s));
     if (s->saved) TRY(compiled_device(s));
     choice_init(&s->choice, s->tunedb, s->backend, s->device);
     s->choice.target = &s->target;
@@ -290,15 +137,33 @@ static TgStatus open_any(TgSession **out, const Opened *from, const TgOptions *o
     return status;
 }
 
+static TgStatus open_ranks(TgSession **out, const Opened *from, const TgOptions *options)
+{
+    bool ranked = ranks_wanted(options);
+    TgSession *s = NULL;
+    TgStatus status;
+    if (ranked && from->data) return fail(TG_UNSUPPORTED, "shard: ranks open a model by its file");
+    RANKS_CALL(status, ranked,
+               (&(RanksWork){ .call = RANKS_OPEN, .options = options, .text = from->path, .session = NULL }),
+               open_any(&s, from, options));
+    if (ranked && s && status == TG_OK) ranks_add(s);
+    else if (status != TG_OK && s) {
+        s->target.rank = 0;         /* it is not one of all ranks */
+        tg_close(s);
+    }
+    if (status == TG_OK) *out = s;
+    return status;
+}
+
 TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
 {
-    return open_any(out, &(Opened){ .path = path }, options);
+    return open_ranks(out, &(Opened){ .path = path }, options);
 }
 
 TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder,
                         const TgOptions *options)
 {
-    return open_any(out, &(Opened){ .data = data ? data : "", .size_bytes = data ? size_bytes : 0, .folder = folder },
+    return open_ranks(out, &(Opened){ .data = data ? data : "", .size_bytes = data ? size_bytes : 0, .folder = folder },
                     options);
 }
 
@@ -311,11 +176,22 @@ void session_drop_programs(TgSession *s)
     s->program = NULL;
 }
 
+static TgStatus close_session(TgSession *s)
+{
+    session_drop_programs(s);
+    ranks_remove(s);
+    if (!family_leave(s)) session_free(s);
+    return TG_OK;
+}
+
 void tg_close(TgSession *s)
 {
+    TgStatus status;
+    bool closed = false;
     if (!s) return;
-    session_drop_programs(s);
-    if (!family_leave(s)) session_free(s);
+    RANKS_CALL(status, s->target.rank, (&(RanksWork){ .call = RANKS_CLOSE, .session = s }),
+               (closed = true, close_session(s)));
+    if (status != TG_OK && !closed) close_session(s);
 }
 
 void session_free(TgSession *s)
@@ -442,7 +318,11 @@ static TgStatus make_until(Program **out, const TgSession *s, const TgTensor *in
 
 TgStatus session_plan(Program **out, const TgSession *s, const TgTensor *input, int32_t count, Dump *dump)
 {
-    return make_until(out, s, input, count, PROGRAM_PLAN, dump);
+    TgStatus status;
+    RANKS_CALL(status, s->target.rank,
+               (&(RanksWork){ .call = RANKS_PLAN, .session = s, .input = input, .count = count }),
+               make_until(out, s, input, count, PROGRAM_PLAN, dump));
+    return status;
 }
 
 TgStatus session_make(Program **out, TgSession *s, const TgTensor *input, int32_t count)
@@ -572,10 +452,19 @@ static TgStatus prepare(TgSession *s, const TgTensor *inputs, int32_t count)
     return search && !s->program->tuned ? tg_tune(s, all, count, s->options.tune_s, s->options.beam) : TG_OK;
 }
 
-TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
+static TgStatus prepare_watched(TgSession *s, const TgTensor *inputs, int32_t count)
 {
     TgStatus status;
     SESSION_CALL(status, s, prepare(s, inputs, count));
+    return status;
+}
+
+TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
+{
+    TgStatus status;
+    RANKS_CALL(status, s->target.rank,
+               (&(RanksWork){ .call = RANKS_PREPARE, .session = s, .input = inputs, .count = count }),
+               prepare_watched(s, inputs, count));
     return status;
 }
 
@@ -583,7 +472,8 @@ static TgStatus run_once(TgSession *s, const TgTensor *inputs, int32_t count, co
 {
     TRY(session_program(s, inputs, count));
     drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
-    return session_in_file(s, program_run(s->program, s->backend, inputs, bound, outputs));
+    TgStatus status = program_run(s->program, s->backend, inputs, bound, outputs);
+    return session_in_file(s, s->target.rank ? ranks_agree(status) : status);
 }
 
 /* The last run failed for a text of more pieces than its program has room for: programs that make strings are made
@@ -637,10 +527,19 @@ static TgStatus run(TgSession *s, const TgTensor *inputs, int32_t count, TgTenso
     return inputs != all ? run_samples(s, all, count, outputs) : run_here(s, inputs, count, s->bound, outputs);
 }
 
-TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+static TgStatus run_watched(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     TgStatus status;
     SESSION_CALL(status, s, run(s, inputs, count, outputs));
+    return status;
+}
+
+TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+{
+    TgStatus status;
+    RANKS_CALL(status, s->target.rank,
+               (&(RanksWork){ .call = RANKS_RUN, .session = s, .input = inputs, .count = count }),
+               run_watched(s, inputs, count, outputs));
     return status;
 }
 

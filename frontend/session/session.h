@@ -5,6 +5,7 @@
 
 #include "frontend/session/batch.h"
 #include "frontend/session/program.h"
+#include "frontend/session/ranks.h"
 #include "frontend/session/shard.h"
 #include "graph/base/memory.h"
 #include "graph/base/watcher.h"
@@ -61,6 +62,12 @@ void family_undo(void *session);        /* the same (undo_push) */
 /* The session, whose programs are gone, ends. false: what it has is its own to free. */
 bool family_leave(TgSession *s);
 
+/* devices.c: opens the device that the options name. */
+TgStatus session_open_device(TgSession *s);
+/* A compiled model runs on at most the threads that it was compiled for. */
+TgStatus session_fewer_threads(TgSession *s);
+/* The target that kernels are made for: the device's, with numbers in as many parts as the precision allows. */
+TgStatus session_target(TgSession *s);
 void session_drop_programs(TgSession *s);
 void session_free(TgSession *s);        /* what has no programs any more */
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */

@@ -11,6 +11,7 @@ static TgStatus may_share(const TgSession *s)
 {
     if (!s->device) return fail(TG_USAGE, "the session was opened without a device");
     if (!s->backend->share) return fail(TG_UNSUPPORTED, "device %s: sessions cannot share", s->backend->name);
+    if (s->target.rank) return fail(TG_UNSUPPORTED, "shard: sessions of ranks cannot share");
     return s->batch ? fail(TG_UNSUPPORTED, "batch: sessions cannot share samples") : TG_OK;
 }
 

@@ -259,6 +259,7 @@ static TgStatus enter_and_tune(TgSession *s, const TgTensor *inputs, int32_t cou
 {
     double start = clock_s();
     if (s->saved) return session_in_file(s, compiled_fixed("tune"));
+    if (s->target.rank) return fail(TG_UNSUPPORTED, "shard: ranks do not search");
     if (!s->backend->time)
         return fail(TG_UNSUPPORTED, "tune: device %s runs nothing; search on cpu, whose lists it then takes",
                     s->backend->name);

@@ -16,6 +16,7 @@ from .names import (AdapterFormat, ExecutionOrder, LoraAdapter, ModelCompiler, O
                     get_ep_devices, get_version_string, has_collective_ops, preload_dlls, print_debug_info,
                     register_execution_provider_library, set_default_logger_callback, set_global_thread_pool_sizes,
                     unregister_execution_provider_library)
+from .ranks import end_ranks, ranks, serve_ranks
 from .session import (ExecutionMode, GraphOptimizationLevel, InferenceSession, ModelMetadata, NodeArg, RunOptions,
                       SessionOptions, get_all_providers, get_available_providers, get_device,
                       set_default_logger_severity, set_default_logger_verbosity, set_seed)

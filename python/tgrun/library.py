@@ -73,6 +73,9 @@ FUNCTIONS = {                   # name: (result, arguments)
     "tg_select_outputs": (STATUS, [SESSION, c_void_p, c_int32]),
     # addresses, and a status for `check`: what else ctypes does takes longer than a small model
     "tg_run": (c_int, [SESSION, c_void_p, c_int32, c_void_p]),
+    "tg_ranks": (STATUS, [POINTER(c_int32)] * 2),
+    "tg_ranks_serve": (STATUS, []),
+    "tg_ranks_end": (None, [c_int32]),
     "tg_serial": (c_char_p, [SESSION]),
     "tg_bind_output": (STATUS, [SESSION, c_int32, c_void_p, c_size_t]),
     "tg_take": (STATUS, [POINTER(TgTensor), SESSION, c_int32]),
