@@ -113,6 +113,7 @@ U exp2_(Graph *g, U x);
 U log2_(Graph *g, U x);
 U sin_(Graph *g, U x);
 U exp_(Graph *g, U x);
+U exp_below(Graph *g, U x);          /* for sums of terms of which the largest is 1: e^x, x at most 0 */
 U log_(Graph *g, U x);
 U cos_(Graph *g, U x);
 U pow_(Graph *g, U a, U b);

@@ -138,15 +138,23 @@ U pow_(Graph *g, U a, U b)
     return int_power(g, a, b);
 }
 
+/* 1 / (1 + e^-x). e^-x as in exp_, but x ends at 87, where 1 + e^-x is 1, and at -89, where n is 128 and 2^n Inf: 0
+ * then. So 2^n is one factor. */
 U sigmoid(Graph *g, U x)
 {
-    U w = widened(g, "sigmoid", x, sigmoid);
-    return w ? w : recip(g, add(g, like(g, x, 1), exp_(g, neg(g, x))));             /* e^-x may be Inf: 0 then */
+    static const double c[] = { 1, 1, 0.499999934, 0.166665195, 0.0416684016, 0.00836885646, 0.00138143094 };
+    const double magic = 12582912 + 127;
+    U w = widened(g, "sigmoid", x, sigmoid), one = like(g, x, 1);
+    if (w) return w;
+    if (x->dtype == DT_F64) return recip(g, add(g, one, exp_(g, neg(g, x))));
+    U y = max_(g, neg(g, max_(g, x, like(g, x, -89))), like(g, x, -87));
+    U shifted = add(g, mul(g, y, like(g, x, M_LOG2E)), like(g, x, magic)), n = sub(g, shifted, like(g, x, magic));
+    U f = add(g, add(g, y, mul(g, n, like(g, x, -0.693359375))), mul(g, n, like(g, x, 0.693359375 - M_LN2)));
+    return recip(g, add(g, one, mul(g, polynomial(g, f, c, 7), exp2_(g, sub(g, shifted, like(g, x, magic))))));
 }
 
-
-/* |x| < 0.65: x + x^3 P(x^2) (f32), Lambert's continued fraction (f64); else 1 - 2 / (e^2|x| + 1), where the rounding
- * of 2|x|log2(e) no longer shows. */
+/* |x| < 0.65: x + x^3 P(x^2) (f32), Lambert's continued fraction (f64); else 1 - 2e / (e + 1) of e = e^-2|x|, where the
+ * rounding of 2|x|log2(e) no longer shows; from 2^-30 on that is 1. */
 U tanh_(Graph *g, U x)
 {
     static const double c[] = { -0.333332598, 0.133308303, -0.0536880211, 0.0204694145, -0.00551515878 };
@@ -158,9 +166,10 @@ U tanh_(Graph *g, U x)
         for (int n = 17; n >= 1; n -= 2) small = add(g, like(g, x, n), div_(g, s, small));
         small = div_(g, x, small);
     } else small = add(g, x, mul(g, mul(g, x, s), polynomial(g, s, c, 5)));
-    U e = x->dtype == DT_F64 ? exp_(g, add(g, a, a)) : exp2_(g, mul(g, a, like(g, x, 2 * M_LOG2E)));
-    U large = sub(g, one, div_(g, like(g, x, 2), add(g, e, one)));
-    return where(g, lt(g, a, like(g, x, 0.65)), small, with_sign_of(g, large, x));
+    U e = x->dtype == DT_F64 ? exp_(g, mul(g, a, like(g, x, -2)))
+                             : exp2_(g, max_(g, mul(g, a, like(g, x, -2 * M_LOG2E)), like(g, x, -30)));
+    U half = like(g, x, 0.5), large = sub(g, one, div_(g, e, add(g, mul(g, e, half), half)));
+    return with_sign_of(g, where(g, lt(g, a, like(g, x, 0.65)), small, large), x);      /* of 0 too */
 }
 
 /* 2/sqrt(pi) x e^-s (1 + 2s/3 (1 + 2s/5 (1 + ..))): all terms positive; 110 of them serve s = 36. Beyond 6 it is 1. */
@@ -183,6 +192,8 @@ U erf_(Graph *g, U x)
     if (w) return w;
     if (x->dtype == DT_F64) return erf_double(g, x);
     U a = abs_(g, x), s = mul(g, x, x), one = like(g, x, 1), small = add(g, x, mul(g, x, polynomial(g, s, p, 7)));
-    U large = sub(g, one, exp2_(g, polynomial(g, max_(g, neg(g, a), like(g, x, -4)), r, 8)));
-    return where(g, lt(g, a, one), small, with_sign_of(g, large, x));
+    /* R is negative and above -27 there; both are said for 2^R */
+    U log = abs_(g, polynomial(g, max_(g, neg(g, a), like(g, x, -4)), r, 8));
+    U large = sub(g, one, exp2_(g, max_(g, neg(g, log), like(g, x, -27))));
+    return with_sign_of(g, where(g, lt(g, a, one), small, large), x);
 }

@@ -93,15 +93,15 @@ static U in_wide(Graph *g, U x, int64_t axis, U (*f)(Graph *g, U x, int64_t axis
 
 static U below_max(Graph *g, U x, int64_t axis) { return sub(g, x, max_reduce(g, x, axis, true)); }
 
-/* Arguments are 0 or below and every term is divided by a sum of 1 or more: one rounded product by log2(e) serves,
- * unlike in exp_. Terms that would be denormal are 0: masks make rows full of them, and processors take hundreds of
- * cycles for each, here and again in the products that follow. */
-static U exp_below(Graph *g, U x)
+/* Every term is divided by a sum of 1 or more: one rounded product by log2(e) serves, unlike in exp_. Terms that would
+ * be denormal are 0: masks make rows full of them, and processors take hundreds of cycles for each, here and again in
+ * the products that follow. That nothing is above 0 is said for 2^t. */
+U exp_below(Graph *g, U x)
 {
     if (is_error(x)) return x;
-    U least = uop_const_like(g, x->dtype, x->dtype == DT_F64 ? -1022 : -126);
-    U t = mul(g, x, uop_const_like(g, x->dtype, M_LOG2E));
-    return where(g, lt(g, t, least), uop_const_like(g, x->dtype, 0), exp2_(g, max_(g, t, least)));
+    U least = uop_const_like(g, x->dtype, x->dtype == DT_F64 ? -1022 : -126), zero = uop_const_like(g, x->dtype, 0);
+    U t = mul(g, x, uop_const_like(g, x->dtype, M_LOG2E)), bounded = where(g, lt(g, zero, t), zero, t);
+    return where(g, lt(g, t, least), zero, exp2_(g, max_(g, bounded, least)));
 }
 
 /* The sum is at least 1 and finite, so that its reciprocal is as good to a bit, and one division serves a row. */

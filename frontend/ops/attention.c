@@ -95,7 +95,8 @@ static U masked_softmax(Graph *g, U x, U sink)
 {
     U top = max_reduce(g, x, -1, true);
     if (sink) top = max_(g, top, sink);
-    U shift = where(g, eq(g, top, K(-INFINITY)), K(0), top), e = exp_(g, sub(g, x, shift)), total = sum(g, e, -1, true);
+    U shift = where(g, eq(g, top, K(-INFINITY)), K(0), top), e = exp_below(g, sub(g, x, shift)),
+      total = sum(g, e, -1, true);
     if (sink) total = add(g, total, exp_(g, sub(g, sink, shift)));
     return div_(g, e, where(g, eq(g, total, K(0)), K(1), total));
 }

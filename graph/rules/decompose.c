@@ -57,6 +57,14 @@ static double end_of_sum(DType t, double a, double b, double open)
     return isinf(s) || t == DT_F64 || (s - a == b && s - b == a) ? dtype_round(t, s) : open;
 }
 
+/* A float whose sign is cleared. */
+static Interval of_bits(V image)
+{
+    bool cleared = image->dtype == DT_U32 && image->op == UOP_AND && uop_is_const(image->src[1]) &&
+        (image->src[1]->arg.i & 0xffffffff) == 0x7fffffff;
+    return (Interval){ cleared ? 0 : -INFINITY, INFINITY };
+}
+
 /* Where a float lies, unless it is NaN. */
 static Interval interval(V a, int depth)
 {
@@ -71,6 +79,7 @@ static Interval interval(V a, int depth)
     if (a->nsrc > 1 && a->src[1]->op == UOP_CONST && dtype_is_float((DType)a->src[1]->dtype))
         c = uop_const_float(a->src[1]);
     switch (a->op) {
+    case UOP_BITCAST: return of_bits(a->src[0]);
     case UOP_CAST:
     case UOP_TRUNC: return dtype_is_float((DType)a->src[0]->dtype) ? interval(a->src[0], depth - 1) : all;
     case UOP_MAX:
@@ -106,11 +115,18 @@ static Interval interval(V a, int depth)
 
 /* ---- 2^a ---- */
 
-/* 2^n for n in -126 .. 127, an i32. */
-static V power(Graph *g, V n) { return bits(g, shl(g, ALU2(g, ADD, n, word(g, n, 127)), 23), DT_F32); }
+/* 2^(n + more) for n + more in -126 .. 128, whose last is Inf. n: an i32 whose upper 23 bits may be anything. */
+static V power_above(Graph *g, V n, int64_t more)
+{
+    int64_t bias = (more + 127) & 511;
+    return bits(g, shl(g, bias ? ALU2(g, ADD, n, word(g, n, bias)) : n, 23), DT_F32);
+}
 
-/* Adding 1.5*2^23 leaves a float's nearest integer in the low bits of the sum. */
-enum { MAGIC = 12582912, MAGIC_BITS = 0x4b400000 };
+static V power(Graph *g, V n) { return power_above(g, n, 0); }
+
+/* Adding 1.5*2^23 leaves a float's nearest integer in the low bits of the sum, adding 127 more that plus 127, which is
+ * a power's exponent. */
+enum { MAGIC = 12582912, MAGIC_BITS = 0x4b400000, MAGIC_POWER = MAGIC + 127 };
 
 typedef struct { V half, rest; } Powers;
 
@@ -122,7 +138,7 @@ static Powers powers(Graph *g, V n)
 }
 
 /* a = n + f with |f| <= 1/2; 2^f by a polynomial that is 1 at 0, so whole powers are exact; 2^n in two factors, so that
- * overflow and denormals round once. */
+ * overflow and denormals round once, unless there are none. */
 static V exp2_f32(Graph *g, V a)
 {
     static const double k[] = { 1.0,
@@ -133,8 +149,13 @@ static V exp2_f32(Graph *g, V a)
                                 0.0013399931182934881,
                                 0.000153458074000031 };
     V top = num(g, a, 129), low = num(g, a, -151);
-    a = pick(g, less(g, top, a), top, a);
-    a = pick(g, less(g, a, low), low, a);
+    Interval known = interval(a, 8);
+    if (known.lo >= -126 && known.hi <= 127) {
+        V above = plus(g, a, MAGIC_POWER), rest = add(g, a, times(g, plus(g, above, -MAGIC_POWER), -1));
+        return mul(g, polynomial(g, rest, k, 7), bits(g, shl(g, bits(g, above, DT_I32), 23), DT_F32));
+    }
+    if (!(known.hi <= 129)) a = pick(g, less(g, top, a), top, a);
+    if (!(known.lo >= -151)) a = pick(g, less(g, a, low), low, a);
     V shifted = plus(g, a, MAGIC), f = add(g, a, times(g, plus(g, shifted, -MAGIC), -1)), n = bits(g, shifted, DT_I32);
     Powers two = powers(g, ALU2(g, ADD, n, word(g, n, -MAGIC_BITS)));
     return mul(g, mul(g, polynomial(g, f, k, 7), two.half), two.rest);
@@ -221,14 +242,15 @@ static V sin_f32(Graph *g, V a)
     return pick(g, less(g, size, num(g, a, INFINITY)), bits(g, turned, DT_F32), num(g, a, NAN));
 }
 
-/* x + c where x is a float below 2^24 to which 1.5*2^23 was added: an integer, in the low bits of x. */
+/* x + c where x is a float below 2^24 to which 1.5*2^23 was added, or a little more: an integer, in the low bits of x.
+ */
 static bool is_shifted(V a)
 {
     V x = a->op == UOP_ADD ? a->src[0] : NULL, last = x && x->nsrc > 1 ? x->src[x->nsrc - 1] : NULL;
     if (!last || (x->op != UOP_ADD && x->op != UOP_MULACC)) return false;
     if (!uop_is_const(a->src[1]) || !uop_is_const(last)) return false;
-    double c = uop_const_float(a->src[1]);
-    return uop_const_float(last) == MAGIC && c == trunc(c) && fabs(c) < 0x1p24;
+    double c = uop_const_float(a->src[1]), added = uop_const_float(last);
+    return added >= MAGIC && added < MAGIC + 512 && added == trunc(added) && c == trunc(c) && fabs(c) < 0x1p24;
 }
 
 static V whole_power(const Match *m)
@@ -240,6 +262,8 @@ static V whole_power(const Match *m)
     Interval known = interval(a, 8);
     if (!(known.lo >= -252 && known.hi <= 254)) return NULL;
     V n = bits(g, a->src[0], DT_I32);
+    if (known.lo >= -126 && known.hi <= 128)
+        return power_above(g, n, (int64_t)uop_const_float(a->src[1]) + MAGIC - MAGIC_BITS);
     Powers two = powers(g, ALU2(g, ADD, n, word(g, n, (int64_t)uop_const_float(a->src[1]) + MAGIC - MAGIC_BITS)));
     return mul(g, two.half, two.rest);
 }

@@ -23,7 +23,8 @@ typedef struct {
 static const Function function[] = {
     { "exp2", exp2_of, exp2, 1.25, 15013, false },      { "log2", log2_of, log2, 2.0, 15013, false },
     { "sin", sin_of, sin, 1.5, 30011, false },          { "exp", exp_of, exp, 1.5, 15013, false },
-    { "exp, scaled", exp_of, exp, 1.5, 15013, true },
+    { "exp, scaled", exp_of, exp, 1.5, 15013, true },   { "tanh", tanh_, tanh, 1.6, 15013, false },
+    { "erf", erf_, erf, 1.5, 15013, false },
 };
 
 typedef struct {
