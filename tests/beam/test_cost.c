@@ -238,6 +238,29 @@ static void test_merged_lines(void **state)
 }
 
 /* A sum of its own vectors wants two registers; rows at a stride of whole pages are not together in a tile. */
+/* A sum that nothing divides is padded, so that several of its terms are one iteration. */
+static void test_odd_sum(void **state)
+{
+    static const struct { int64_t k; bool padded; } sum[] = {
+        { 197, true }, { 551, true }, { 256, false }, { 53, false }
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof sum / sizeof *sum; i++) {
+        Graph *own = graph_new();
+        Schedule *s = NULL;
+        Target t = beam_target;
+        OptList l = { .count = 0 };
+        Text text = { 0 };
+        t.vector_bytes = 32, t.vector_registers = 16;
+        heuristic_opts(&l, subject_of(own, subject_gemm(own, 961, 96, sum[i].k), &t, &s), &t);
+        opt_print(&text, &l);
+        assert_int_equal(strstr(text.s, "PADTO 5 4; SPLIT 5 4 UNROLL") != NULL, sum[i].padded);
+        text_free(&text);
+        schedule_free(s);
+        graph_free(own);
+    }
+}
+
 static void test_depthwise(void **state)
 {
     int64_t vectors, rows;
@@ -331,7 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order),      cmocka_unit_test(test_grows_with_work),
         cmocka_unit_test(test_recipe),      cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets),
-        cmocka_unit_test(test_depthwise),
+        cmocka_unit_test(test_depthwise),   cmocka_unit_test(test_odd_sum),
         cmocka_unit_test(test_merged_lines),
         cmocka_unit_test(test_text),        cmocka_unit_test(test_cut_sum),
     };
