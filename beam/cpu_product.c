@@ -310,8 +310,8 @@ void cpu_share_columns(Trial *p, int n)
     if (stretches < 4 * p->t->threads) cpu_split(p, n, trial_size(p, n), AXIS_THREAD);
 }
 
-/* A long sum that nothing divides gets a few terms of zeros, in its last iteration, which stands by itself (961 x 197 by
- * 96 columns: 0.55 ms, by four terms of 200 0.42). */
+/* A long sum that nothing divides gets a few terms of zeros, in its last iteration, which stands by itself (961 x 197
+ * by 96 columns: 0.55 ms, by four terms of 200 0.42). */
 static void pad_terms(Trial *p, int number, int64_t size, const Tile *tile)
 {
     static const int8_t terms[] = { 4, 5, 3 };

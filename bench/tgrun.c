@@ -146,10 +146,11 @@ static TgStatus dispatch(const Args *a)
     bool two = !strcmp(v->name, "diff");
     if (two && left != 2)
         return say_error(TG_USAGE, "diff: two models are wanted; %u %s given", left, left == 1 ? "is" : "are");
-    if (two) stop_after(args_real(a, OPT_timeout, 0));
-    if (two) return verb_diff(a, a->operand.v[first], a->operand.v[first + 1]);
-    if (!v->fn) return suite_run(a, a->operand.v + first, left, "tgrun");       /* its limit is each child's own */
+    if (!two && !v->fn) return suite_run(a, a->operand.v + first, left, "tgrun");   /* each child has its own limit */
+    TgStatus status;
+    if (!two && v->takes_model && left == 1 && serves(a, &status)) return tg_ranks_end((int32_t)status), status;
     stop_after(args_real(a, OPT_timeout, 0));
+    if (two) return verb_diff(a, a->operand.v[first], a->operand.v[first + 1]);
     if (!v->takes_model)
         return left ? say_error(TG_USAGE, "%s takes no model; '%s' is one too many", v->name, a->operand.v[first])
                     : v->fn(a, NULL);
@@ -157,8 +158,7 @@ static TgStatus dispatch(const Args *a)
     if (!left) return say_error(TG_USAGE, "a model is missing: tgrun [VERB] MODEL [options]; --help tells more");
     if (left > 1 && !first && no_such_model(a->operand.v[0]) != TG_OK) return TG_USAGE;
     if (left > 1) return say_error(TG_USAGE, "'%s' is one model too many", a->operand.v[first + 1]);
-    TgStatus status;
-    if (!serves(a, &status)) status = v->fn(a, a->operand.v[first]);
+    status = v->fn(a, a->operand.v[first]);
     tg_ranks_end((int32_t)status);
     return status;
 }

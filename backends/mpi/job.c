@@ -16,7 +16,7 @@ enum {
     CHUNK = 1 << 30,                /* bytes of a message, at most */
     TAG_CALL = 1, TAG_ANSWER, TAG_NOTICE, TAG_TURN, TAG_DATA,
     EPOCHS = 1 << 9,                /* of tags: those of a call that was cut short are not taken for another's */
-    NUMBERS = 1 << 14,
+    NUMBERS = 1 << 18,
     SPIN_NS = 1000000, NAP_NS = 50000, IDLE_NS = 1000000
 };
 

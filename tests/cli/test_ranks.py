@@ -85,6 +85,8 @@ def wrong(pair, folder):
     pair.refused(3, "cannot be opened", os.path.join(folder, "none.onnx"), "--shard", "weights")
     pair.refused(5, "ranks do not search", "tune", path, "--shard", "weights", "--tune", "1", *inputs(folder))
     pair.refused(8, "among devices of the CPU only", path, "--shard", "weights", "-d", "c", *inputs(folder))
+    pair.refused(124, "the time limit of 2 s is over", path, "--shard", "weights", "--runs", "1000000000", "--timeout", "2",
+                 *inputs(folder))
     pair.refused(6, "the limit is", path, "--shard", "weights", "--max-memory", "100", *inputs(folder))
 
 
