@@ -282,9 +282,8 @@ static void part_sizes(const Splitter *s, U u, uint32_t axis, U *dim)
 /* The axis of a reshape before which as many elements lie as before this one of its source, in so many parts. */
 static int32_t reshaped_axis(const Splitter *s, U u, uint32_t axis)
 {
-    int64_t before = 1, own = 1;
-    for (uint32_t k = 0; k < axis; k++) before *= uop_size(u->src[0], k);
-    for (uint32_t k = 0; k < uop_rank(u) && own <= before; own *= uop_size(u, k++))
+    U before = dim_product(s->g, u->src[0]->shape->dim, axis), own = uop_index(s->g, 1);
+    for (uint32_t k = 0; k < uop_rank(u); own = dim_mul(s->g, own, uop_dim(u, k++)))
         if (own == before && divides(s, u, k)) return (int32_t)k;
     return -1;
 }
@@ -474,18 +473,13 @@ static const struct {
     { UOP_COPY, split_copy },       { UOP_REPLICATED, split_replicated },
 };
 
-/* Sizes and positions are DT_INDEX scalars, and belong to no device; so does what varies from run to run in size. */
-static bool is_fixed(U u)
-{
-    bool fixed = uop_static(u);
-    for (uint32_t k = 0; k < u->nsrc && fixed; k++) fixed = uop_static(u->src[k]);
-    return fixed;
-}
+/* Sizes and positions are DT_INDEX scalars, and belong to no device. */
+static bool is_size(U u) { return u->dtype == DT_INDEX; }
 
 static const Split *split_node(Splitter *s, U u)
 {
     if (!u->nsrc || u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_IOTA) return one(s, u);
-    if (!is_fixed(u)) return on_host(s, u);
+    if (is_size(u)) return on_host(s, u);
     if (op_is((Op)u->op, FLAG_ALU)) return split_elements(s, u);
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (rows[k].op == u->op) return rows[k].split(s, u);

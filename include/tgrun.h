@@ -161,7 +161,7 @@ typedef struct {
      * by the columns and rows of their weights, heads and channels; "model": as its own device_configurations say, one
      * of which must be of so many devices; "auto": the last where there is one, else the first where the axis can be
      * divided; NULL: likewise, and ranks divide nothing.
-     * Results may differ in last bits. Sizes do not stay variable. */
+     * Results may differ in last bits. A batch that is divided does not stay variable. */
     const char *shard;
     int64_t reserved[26];
 } TgOptions;

@@ -89,7 +89,8 @@ static TgStatus place_inputs(const Shard *s, const Model *m, Graph *g, Devices d
                              const UOp **to, bool *batch)
 {
     for (uint32_t k = 0; k < n; k++)
-        if (!uop_static(input[k])) return fail(TG_UNSUPPORTED, "shard: sizes that vary are not divided");
+        if (uop_rank(input[k]) && !uop_is_const(uop_dim(input[k], 0)) && s->way != SHARD_WEIGHTS)
+            return fail(TG_UNSUPPORTED, "shard: a batch whose size varies is not divided");
     int64_t size = s->way == SHARD_WEIGHTS ? 0 : batch_size(input, n, s->devices);
     if (s->way == SHARD_BATCH && !size) return no_batch(input, n, m, s->devices);
     for (uint32_t k = 0; k < n; k++)

@@ -17,6 +17,6 @@ TgStatus shard_of(Shard *s, const TgOptions *o, int32_t devices);
 /* The model's own configuration, where it has one of so many devices, is what `auto` takes: then imports obey it. */
 TgStatus shard_model(Shard *s, Model *m);
 /* The import of a model for one device becomes one for all of s; `m` names its inputs. inputs: they are divided, too,
- * as s says. TG_UNSUPPORTED: sizes vary. TG_BAD_INPUT: there is nothing that can be divided so. */
+ * as s says. TG_UNSUPPORTED: the size of a batch varies. TG_BAD_INPUT: there is nothing that can be divided so. */
 TgStatus shard_split(const Shard *s, const Model *m, Imported *im, bool inputs);
 #endif

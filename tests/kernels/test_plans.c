@@ -108,8 +108,8 @@ static TgStatus divide(Session *r, Engine *e)
     for (uint32_t k = 0; k < RANDOM_INPUTS; k++) {
         U x = to[k] = r->rg.input[k];
         uint32_t way = random_below(&e->r, 4);
-        bool rows = uop_static(x) && uop_rank(x) && uop_size(x, 0) % d.n == 0;
-        if (way) to[k] = rows && way < 3 ? copy_to_all(g, x, d) : uop_static(x) ? broadcast_to(g, x, d) : x;
+        bool rows = uop_rank(x) && uop_is_const(uop_dim(x, 0)) && uop_size(x, 0) % d.n == 0;
+        if (way) to[k] = rows && way < 3 ? copy_to_all(g, x, d) : broadcast_to(g, x, d);
     }
     U sink = uop_substitute(g, r->rg.sink, r->rg.input, to, RANDOM_INPUTS);
     TRY(devices_split(g, sink->src, sink->nsrc, &(SplitBy){ d, random_below(&e->r, 2) }, out));

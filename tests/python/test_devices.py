@@ -86,6 +86,24 @@ def of_samples(make, folder):
         near(f"{path} of 6 over {devices}", session(path, devices, batch=6).run(None, {"x": x})[0], want)
 
 
+def of_sizes(folder):
+    """The number of tokens varies from run to run: one program for the first, one for all others."""
+    path, tokens = transformer(folder, 1), "tokens"
+    m = onnx.load(path)
+    m.graph.input[0].type.tensor_type.shape.dim[1].Clear()
+    m.graph.input[0].type.tensor_type.shape.dim[1].dim_param = tokens
+    path = path.replace(".onnx", "_free.onnx")
+    onnx.save(m, path)
+    alone = session(path)
+    for devices in ("0-1", "0-2"):
+        several = session(path, devices, shard="weights")
+        for n in (7, 3, 12, 5, 24, 1):
+            x = RNG.standard_normal((1, n, HIDDEN)).astype(np.float32)
+            near(f"{n} tokens over {devices}", several.run(None, {"x": x})[0], alone.run(None, {"x": x})[0])
+        programs = several.get_stats()["programs"]
+        assert programs == 2, f"{programs} programs"
+
+
 def sharded(path, devices, specs, name="two", stage=None):
     """The model with a configuration of so many devices. specs: {output of a node: {tensor: axis, None (whole on each),
     or a list of devices}}."""
@@ -160,6 +178,7 @@ def main():
         for make in (transformer, network):
             of_rows(make, folder)
             of_samples(make, folder)
+        of_sizes(folder)
         of_the_model(folder)
         of_threads(folder)
         path, x = network(folder, 1), np.ones([1, 3, 20, 20], np.float32)
