@@ -149,12 +149,18 @@ static const char *convert(CRender *r, const char *s, int from, int to, uint32_t
     return convert_step(r, s, to, lanes);
 }
 
+/* C makes an int of narrower integers in an expression, and a long of indices; vectors of another type take none. */
+static bool is_promoted(const UOp *u, int e)
+{
+    return !uop_is_const(u) && (u->dtype == DT_INDEX || (!element[e].is_float && element[e].bytes < 4));
+}
+
 static const char *splat(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     const char *s = cr_value(r, u), *t = vec(r, e, lanes);
     if (uop_is_const(u) && u->arg.i == 0) return cr_text(r, "(%s){ 0 }", t);
     if (u->dtype == DT_BOOL) s = uop_is_const(u) ? "-1" : cr_text(r, "(%s)-(%s != 0)", element[e].c, s);
-    else if (u->dtype == DT_INDEX && !uop_is_const(u)) s = cr_text(r, "(%s)%s", element[e].c, s);
+    else if (is_promoted(u, e)) s = cr_text(r, "(%s)%s", element[e].c, s);
     return cr_text(r, "(%s - (%s){ 0 })", s, t);                 /* exact: -0 stays -0 */
 }
 
@@ -168,7 +174,7 @@ static const char *whole(CRender *r, const UOp *u, int e, uint32_t lanes)
 static const char *operand(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     if (cr_lanes(u) > 1 || u->dtype == DT_BOOL) return whole(r, u, e, lanes);
-    if (u->dtype == DT_INDEX && !uop_is_const(u)) return cr_text(r, "(%s)%s", element[e].c, cr_value(r, u));
+    if (is_promoted(u, e)) return cr_text(r, "(%s)%s", element[e].c, cr_value(r, u));
     return cr_value(r, u);
 }
 
