@@ -331,7 +331,11 @@ TgStatus job_join(void)
 {
     if (!mpi_launched()) return TG_OK;
     TRY(mpi_start(&job.rank, &job.ranks));
-    if (job.ranks > RANKS_MOST) return fail(TG_DEVICE, "ranks: %d of them; at most %d", job.ranks, RANKS_MOST);
+    if (job.ranks > RANKS_MOST) {
+        int32_t ranks = job.ranks;
+        job.ranks = 1;
+        return fail(TG_DEVICE, "ranks: %d of them; at most %d", ranks, RANKS_MOST);
+    }
     if (job.ranks < 2) return TG_OK;
     TRY(find_machines());
     for (int32_t k = 0; k < job.ranks; k++)

@@ -206,7 +206,7 @@ static TgStatus serve(void)
 TgStatus tg_ranks(int32_t *rank, int32_t *ranks)
 {
     TgStatus status = joined ? TG_OK : job_join();
-    joined = true;
+    joined = status == TG_OK;
     *rank = ranks_number();
     *ranks = ranks_count();
     return status;
