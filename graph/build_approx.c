@@ -57,13 +57,20 @@ static U exp_double(Graph *g, U x)
     return mul(g, exp2_(g, t), add(g, d, like(g, x, 1)));
 }
 
-/* e^x = 2^(n-1) * 2 e^f, where n is the integer next to x*log2(e) and f = x - n ln 2; ln 2 is in two parts of which
- * the first has 9 bits, so that its product with n is exact. n - 1 and twice the polynomial, because 2^128 overflows
- * where e^x does not. n ends at 129, so that f is infinite and no NaN where x is infinite. */
+/* scale * e^f, where f = x - n ln 2 is at most half of ln 2; that is in two parts of which the first has 9 bits, so that
+ * its product with n is exact. */
+static U exp_rest(Graph *g, U x, U n, double scale)
+{
+    double c[] = { 1, 1, 0.499999934, 0.166665195, 0.0416684016, 0.00836885646, 0.00138143094 };
+    for (int k = 0; k < 7; k++) c[k] *= scale;
+    U f = add(g, add(g, x, mul(g, n, like(g, x, -0.693359375))), mul(g, n, like(g, x, 0.693359375 - M_LN2)));
+    return polynomial(g, f, c, 7);
+}
+
+/* e^x = 2^(n-1) * 2 e^f, where n is the integer next to x*log2(e). n - 1 and twice the polynomial, because 2^128
+ * overflows where e^x does not. n ends at 129, so that f is infinite and no NaN where x is infinite. */
 U exp_(Graph *g, U x)
 {
-    static const double c[] = { 2, 2, 2 * 0.499999934, 2 * 0.166665195, 2 * 0.0416684016, 2 * 0.00836885646,
-                                2 * 0.00138143094 };
     const double magic = 12582912;                      /* 1.5 * 2^23: what is added to it is rounded to an integer */
     U w = widened(g, "exp", x, exp_);
     if (w) return w;
@@ -71,8 +78,7 @@ U exp_(Graph *g, U x)
     x = max_(g, x, like(g, x, -104));
     U less = max_(g, mul(g, x, like(g, x, -M_LOG2E)), like(g, x, -129));
     U shifted = sub(g, like(g, x, magic), less), n = sub(g, shifted, like(g, x, magic));
-    U f = add(g, add(g, x, mul(g, n, like(g, x, -0.693359375))), mul(g, n, like(g, x, 0.693359375 - M_LN2)));
-    return mul(g, polynomial(g, f, c, 7), exp2_(g, sub(g, shifted, like(g, x, magic + 1))));
+    return mul(g, exp_rest(g, x, n, 2), exp2_(g, sub(g, shifted, like(g, x, magic + 1))));
 }
 
 U log_(Graph *g, U x)
@@ -142,15 +148,13 @@ U pow_(Graph *g, U a, U b)
  * then. So 2^n is one factor. */
 U sigmoid(Graph *g, U x)
 {
-    static const double c[] = { 1, 1, 0.499999934, 0.166665195, 0.0416684016, 0.00836885646, 0.00138143094 };
     const double magic = 12582912 + 127;
     U w = widened(g, "sigmoid", x, sigmoid), one = like(g, x, 1);
     if (w) return w;
     if (x->dtype == DT_F64) return recip(g, add(g, one, exp_(g, neg(g, x))));
     U y = max_(g, neg(g, max_(g, x, like(g, x, -89))), like(g, x, -87));
     U shifted = add(g, mul(g, y, like(g, x, M_LOG2E)), like(g, x, magic)), n = sub(g, shifted, like(g, x, magic));
-    U f = add(g, add(g, y, mul(g, n, like(g, x, -0.693359375))), mul(g, n, like(g, x, 0.693359375 - M_LN2)));
-    return recip(g, add(g, one, mul(g, polynomial(g, f, c, 7), exp2_(g, sub(g, shifted, like(g, x, magic))))));
+    return recip(g, add(g, one, mul(g, exp_rest(g, y, n, 1), exp2_(g, sub(g, shifted, like(g, x, magic))))));
 }
 
 /* |x| < 0.65: x + x^3 P(x^2) (f32), Lambert's continued fraction (f64); else 1 - 2e / (e + 1) of e = e^-2|x|, where the

@@ -152,7 +152,7 @@ static V exp2_f32(Graph *g, V a)
     Interval known = interval(a, 8);
     if (known.lo >= -126 && known.hi <= 127) {
         V above = plus(g, a, MAGIC_POWER), rest = add(g, a, times(g, plus(g, above, -MAGIC_POWER), -1));
-        return mul(g, polynomial(g, rest, k, 7), bits(g, shl(g, bits(g, above, DT_I32), 23), DT_F32));
+        return mul(g, polynomial(g, rest, k, 7), power_above(g, bits(g, above, DT_I32), MAGIC - MAGIC_POWER));
     }
     if (!(known.hi <= 129)) a = pick(g, less(g, top, a), top, a);
     if (!(known.lo >= -151)) a = pick(g, less(g, a, low), low, a);
