@@ -57,8 +57,8 @@ static U exp_double(Graph *g, U x)
     return mul(g, exp2_(g, t), add(g, d, like(g, x, 1)));
 }
 
-/* scale * e^f, where f = x - n ln 2 is at most half of ln 2; that is in two parts of which the first has 9 bits, so that
- * its product with n is exact. */
+/* scale * e^f, where f = x - n ln 2 is at most half of ln 2; that is in two parts of which the first has 9 bits, so
+ * that its product with n is exact. */
 static U exp_rest(Graph *g, U x, U n, double scale)
 {
     double c[] = { 1, 1, 0.499999934, 0.166665195, 0.0416684016, 0.00836885646, 0.00138143094 };

@@ -24,7 +24,7 @@ enum {
 typedef struct { uint32_t epoch; int32_t status; uint64_t value; char message[480]; } Word;
 typedef struct { char machine[64]; } Where;
 /* Bytes under way. */
-typedef struct { MpiRequest request; void *room; int64_t bytes; bool busy; } Sent;
+typedef struct { MpiRequest request; char *room; int64_t bytes; bool busy; } Sent;
 
 static struct {
     int32_t rank, ranks, beside, number;        /* beside: ranks of this machine; number: of this one among them */
@@ -251,15 +251,15 @@ static Sent *sent_of(int32_t number)
     return &job.sent[number];
 }
 
-static void *room_for(void *room, int64_t *have, int64_t bytes)
+/* A larger one takes the room's place. */
+static void make_room(char **room, int64_t *have, int64_t bytes)
 {
-    if (*have >= bytes) return room;
-    mem_free(room);
-    *have = 0;
-    room = mem_new((size_t)bytes);
-    mem_keep(room);
+    if (*have >= bytes) return;
+    mem_free(*room);
+    *room = NULL, *have = 0;
+    *room = mem_new((size_t)bytes);
+    mem_keep(*room);
     *have = bytes;
-    return room;
 }
 
 /* From room that stays until the message has gone: what it was made of may be overwritten at once. */
@@ -269,11 +269,7 @@ static TgStatus send_message(const Message *m, void *const *args)
     if (m->bytes > CHUNK) return fail(TG_UNSUPPORTED, "ranks: a message of %lld bytes", (long long)m->bytes);
     if (s->busy) TRY(wait_for(&s->request, false));
     s->busy = false;
-    if (s->bytes < m->bytes) {
-        void *old = s->room;
-        s->room = NULL;
-        s->room = room_for(old, &s->bytes, m->bytes);
-    }
+    make_room(&s->room, &s->bytes, m->bytes);
     char *to = s->room;
     for (uint32_t k = 0; k < m->npiece; to += m->piece[k++].bytes)
         memcpy(to, (const char *)args[m->piece[k].arg] + m->piece[k].begin, (size_t)m->piece[k].bytes);
@@ -285,11 +281,7 @@ static TgStatus send_message(const Message *m, void *const *args)
 static TgStatus take_message(const Message *m, void *const *args)
 {
     bool direct = m->npiece == 1;
-    if (!direct && job.arrived_bytes < m->bytes) {
-        void *old = job.arrived;
-        job.arrived = NULL;
-        job.arrived = room_for(old, &job.arrived_bytes, m->bytes);
-    }
+    if (!direct) make_room(&job.arrived, &job.arrived_bytes, m->bytes);
     char *from = direct ? (char *)args[m->piece->arg] + m->piece->begin : job.arrived;
     TRY(receive(from, m->bytes, m->peer, tag_of(m->number), false));
     for (uint32_t k = 0; k < m->npiece && !direct; from += m->piece[k++].bytes)
