@@ -90,6 +90,20 @@ python_environment() {
     python=$TGRUN_PYTHON
 }
 
+# RAY_PYTHON: an interpreter that has Ray Serve, for the test of the examples that serve models; in an environment of
+# its own, since its packages are many and nothing else needs them.
+ray_environment() {
+    [ -z "${RAY_PYTHON:-}" ] || return 0
+    if [ ! -e build/.ray/made ]; then
+        echo "making the Python environment of Ray Serve (once)" >&2
+        python3 -m venv build/.ray
+        build/.ray/bin/python -m pip install --quiet --disable-pip-version-check -c scripts/requirements.txt \
+            numpy "ray[serve]==2.60.0" &&
+            touch build/.ray/made || echo "ray could not be installed: the test of its example fails" >&2
+    fi
+    export RAY_PYTHON="$root/build/.ray/bin/python"
+}
+
 # build PRESET [TARGET..]: configured once, then what changed.
 build() {
     [ -e "build/$1/build.ninja" ] || cmake --preset "$1" >/dev/null
