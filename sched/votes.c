@@ -55,8 +55,8 @@ bool layout_constant(const Schedule *s, const Kernel *k, const UOp *index, const
     return b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
 }
 
-/* Does u read one, not counting what sums in it read? */
-static bool reads_constant(const Schedule *s, const Kernel *k, const UOp *u, const uint8_t *once)
+/* Does u read one (that of this index, unless NULL), not counting what sums in it read? */
+static bool reads_constant(const Schedule *s, const Kernel *k, const UOp *u, const UOp *index, const uint8_t *once)
 {
     Arena *a = arena_new();
     uint32_t n;
@@ -64,7 +64,9 @@ static bool reads_constant(const Schedule *s, const Kernel *k, const UOp *u, con
     bool *reads = NEW_N(a, bool, u->id + 1);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *v = order[i], *at = v->op == UOP_LOAD ? v->src[0] : NULL;
-        if (at) reads[v->id] = at->op == UOP_INDEX && at->src[0]->op == UOP_PARAM && layout_constant(s, k, at, once);
+        if (at)
+            reads[v->id] = at->op == UOP_INDEX && at->src[0]->op == UOP_PARAM && (!index || at == index) &&
+                layout_constant(s, k, at, once);
         for (uint32_t j = 0; !at && v->op != UOP_REDUCE && j < v->nsrc; j++) reads[v->id] |= reads[v->src[j]->id];
     }
     bool found = reads[u->id];
@@ -86,14 +88,14 @@ static uint64_t stepped(const Access *a, const UOp *index)
     return set;
 }
 
-/* Constants take any order: their columns decide the store, their rows the other operand. */
+/* Constants that are multiplied take any order: their columns decide the store, their rows the other operand. */
 static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *a, const uint8_t *once)
 {
     uint64_t weights = 0, others = 0;
     for (uint32_t i = 0; i < a->nload; i++) {
         if (a->load[i]->nsrc < 2) continue;
-        if (layout_constant(s, k, a->load[i], once)) weights |= stepped(a, a->load[i]);
-        else others |= a->load[i]->ranges;
+        if (!layout_constant(s, k, a->load[i], once)) others |= a->load[i]->ranges;
+        else if (reads_constant(s, k, a->product, a->load[i], once)) weights |= stepped(a, a->load[i]);
     }
     for (uint32_t i = 0; i < a->nrange; i++) {
         const UOp *r = a->range[i];
@@ -112,7 +114,7 @@ static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *
 const UOp *layout_lane(const Schedule *s, const Kernel *k, const Access *a, const uint8_t *once)
 {
     const UOp *lane = NULL;
-    if (!a->product || reads_constant(s, k, a->product, once)) return NULL;
+    if (!a->product || reads_constant(s, k, a->product, NULL, once)) return NULL;
     uint64_t one = a->product->src[0]->ranges, two = a->product->src[1]->ranges;
     for (uint32_t i = 0; i < a->nrange; i++) {
         const UOp *r = a->range[i];

@@ -128,6 +128,13 @@ text = dump([helper.make_node("MatMulNBits", ["x", "q", "s"], ["y"], domain="com
 check("weights of 4 bits become words before they are shifted",
       ">> 4" in text and not re.search(r"const u8x\d+ v\d+ = \(v\d+ >> 4\)", text))
 
+# Scores of an attention with a mask that is a constant: what is added is no weight, whose columns would order them.
+heads = [helper.make_node("MatMul", ["x", "k"], ["s"]), helper.make_node("Add", ["s", "mask"], ["m"]),
+         helper.make_node("Softmax", ["m"], ["p"]), helper.make_node("MatMul", ["p", "x"], ["y"])]
+text = dump([helper.make_node("Transpose", ["x"], ["k"], perm=[0, 2, 1])] + heads, [8, 128, 64],
+            {"mask": np.triu(np.full((128, 128), -9, "f4"))}, "plan")
+check("a mask does not turn the scores", "r_1024_128_128_128_" in text)
+
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
              helper.make_node("Mul", ["m", "v"], ["y"])], [64, 640, 2, 2, 24],
