@@ -1,6 +1,6 @@
 /* What the files of the CPU's heuristic share: heuristic.c chooses, cpu_axis.c knows loops, lanes and threads,
- * cpu_product.c sums of products, cpu_units.c those that the device has operations for, cpu_carry.c where their loops
- * stand. A loop is named by its range's number. */
+ * cpu_product.c sums of products, cpu_units.c those that the device has operations for, cpu_column.c how what rows
+ * share stays near. A loop is named by its range's number. */
 #ifndef TG_BEAM_CPU_H
 #define TG_BEAM_CPU_H
 #include "beam/trial.h"
@@ -47,9 +47,13 @@ void cpu_unroll_parts(Trial *p);                   /* of a byte that holds sever
 bool cpu_operations(Trial *p, const Kernel *k);
 /* lanes along an output axis, rows of accumulators along another */
 void cpu_contract(Trial *p, int lane);
-/* cpu_carry.c. Bytes of a core's cache that so many bytes of each term take: where the stride between terms is larger,
+/* cpu_column.c. Bytes of a core's cache that so many bytes of each term take: where the stride between terms is larger,
  * they share the sets that they meet. */
 double cpu_cached_bytes(const Trial *p, const Access *a, double bytes);
+/* a column of tiles that is no constant and whose terms lie far from each other is copied before its rows' tiles */
+void cpu_stage(Trial *p, int lane, int64_t vectors);
+/* the whole list of a product of one row; false: its columns are few or lie near, nothing changed */
+bool cpu_stream(Trial *p, int lane);
 /* the last of all: a long sum's loop outside of tiles of rows, in columns of so many vectors along the lane */
 void cpu_carry(Trial *p, int lane, int64_t vectors);
 void cpu_dot_products(Trial *p, int lane);                              /* lanes along the reduce */

@@ -305,23 +305,27 @@ static void packs(Moves *m)
 }
 
 /* An operand that a GPU's workgroup reads together, a tile each iteration of a reduce loop; or one tile instead of two.
- */
+ * On a CPU what all iterations inside of a loop read, where no constant could be packed. */
 static void stages(Moves *m)
 {
     uint64_t staged = 0;
+    bool gpu = m->t->has_locals;
     for (uint32_t i = 0; i < m->r->count; i++) {
         Recipe r = *m->r;
         if (r.step[i].op.kind != OPT_STAGE) continue;
         staged |= UINT64_C(1) << r.step[i].op.axis;
         r.step[i].op.target = (uint8_t)(3 - r.step[i].op.target);
-        m->take(m->user, &r);
+        if (gpu) m->take(m->user, &r);
     }
-    for (uint32_t slot = 0; slot < m->base->nparam && m->t->has_locals; slot++)
+    for (uint32_t slot = 0; slot < m->base->nparam; slot++)
         for (uint32_t i = 0; i < m->end.n; i++) {
             Recipe r = *m->r;
-            if (m->base->param[slot].written || (staged >> slot & 1) || range_type(m->end.range[i]) != AXIS_REDUCE)
+            AxisType type = range_type(m->end.range[i]);
+            bool around = gpu ? type == AXIS_REDUCE : type == AXIS_LOOP || type == AXIS_THREAD;
+            if (m->base->param[slot].written || (staged >> slot & 1) || !around ||
+                (!gpu && m->base->param[slot].constant))
                 continue;
-            OptOp op = { .kind = OPT_STAGE, .axis = (int8_t)slot, .target = 2 };
+            OptOp op = { .kind = OPT_STAGE, .axis = (int8_t)slot, .target = gpu ? 2 : 1 };
             if (insert(&r, before_carry(&r), op, 0, m->end.name[i])) m->take(m->user, &r);
         }
 }

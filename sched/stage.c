@@ -162,7 +162,7 @@ static void find_runs(Stage *s)
 
 /* ---- where it lies ---- */
 
-/* The widest copy: elements side by side whose place is a multiple, at both ends. */
+/* The widest copy: elements side by side, whose place is a multiple at both ends where the device wants that. */
 static int64_t widest(const Stage *s)
 {
     int64_t most = (s->t->max_block ? VECTOR_BYTES : s->t->vector_bytes) / s->size, n;
@@ -170,11 +170,12 @@ static int64_t widest(const Stage *s)
     for (uint32_t i = 0; i < s->run[0].count && s->load->nsrc > 2; i++)
         if (s->src[2]->ranges & range_bit(s->part[i].range)) return 1;
     n = common_divisor(most, s->run[0].extent);
+    if (!s->t->max_block) return n;
     for (uint32_t i = 1; i < s->nruns; i++) {
         if (s->run[i].step == NO_STEP) return 1;
         n = common_divisor(n, s->run[i].step);
     }
-    return s->t->max_block ? common_divisor(n, index_divisor(s->base)) : n;
+    return common_divisor(n, index_divisor(s->base));
 }
 
 static void lay_out(Stage *s)
@@ -317,7 +318,9 @@ TgStatus opt_stage(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n
     uint32_t slot = (uint32_t)o->axis;
     if (slot >= k->nparam || k->param[slot].written)
         return fail(TG_USAGE, "optops: STAGE of parameter %u, which is not an input", slot);
-    if (o->factor < 0 || (uint32_t)o->factor >= n || !is_loop(axis[o->factor]))
+    bool loops = o->factor >= 0 && (uint32_t)o->factor < n &&
+        (is_loop(axis[o->factor]) || (range_type(axis[o->factor]) == AXIS_THREAD && o->target == 1));
+    if (!loops)
         return fail(TG_USAGE, "optops: STAGE in axis %d, which is no loop", o->factor);
     if (s.depth < 1 || s.depth > 2) return fail(TG_USAGE, "optops: STAGE of depth %d; 1 or 2", s.depth);
     TRY(find_load(&s, slot));

@@ -51,6 +51,8 @@ static const Row row[] = {
     { DT_F32, 48, 36, 24, 0, 0, 0, "SPLIT 2 4 GROUP_REDUCE; SPLIT 2 3 UNROLL; SPLIT 1 4 UPCAST; SPLIT 0 4 LOCAL; SPLIT 2 3 LOCAL; STAGE 2 5 2", NULL },
     { DT_F32, 48, 36, 24, 0, 0, 0, "SPLIT 2 4 UNROLL; SPLIT 1 4 UPCAST; STAGE 1 3 1", NULL },                                         /* no threads at all */
     { DT_F32, 48, 64, 24, 0, 0, 1, "SPLIT 1 8 UPCAST; SPLIT 1 2 LOOP; SPLIT 0 4 UPCAST; SPLIT 0 2 LOOP; STAGE 2 3 1", NULL },
+    { DT_F32, 48, 64, 24, 0, 0, 1, "SPLIT 1 8 UPCAST; SPLIT 0 4 UPCAST; SWAP 2 1; SWAP 1 0; SPLIT 0 8 THREAD; STAGE 2 0 1", NULL },             /* each thread's own */
+    { DT_F32, 33, 60, 24, 0, 0, 1, "SPLIT 1 8 UPCAST; SPLIT 1 2 UPCAST; SPLIT 0 4 UPCAST; SWAP 2 1; SWAP 1 0; SPLIT 0 4 THREAD; STAGE 2 0 1", NULL },      /* the last tile begins earlier */
     { DT_F16, 16, 8, 16, 0, 0, 0, "TC 2 1", NULL },                                                                          /* one instruction */
     { DT_BF16, 16, 8, 16, 0, 1, 0, "TC 2 0", NULL },
     { DT_F16, 16, 8, 64, 1, 0, 0, "TC 2 1; SPLIT 3 4 UNROLL", NULL },                                                        /* no loop is left */
@@ -65,6 +67,7 @@ static const Row row[] = {
     { DT_F32, 64, 64, 64, 0, 0, 0, "TC 2 1", "not of products of f16" },
     { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 0 6 1", "not an input" },
     { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 5 1", "no loop" },
+    { DT_F32, 48, 64, 24, 0, 0, 1, "SPLIT 1 8 UPCAST; SWAP 1 0; SPLIT 0 8 THREAD; STAGE 2 0 2", "no loop" },                        /* who would fill the next thread's? */
     { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 6 2; SPLIT 6 2 REDUCE", "come last" },
     { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 6 2; STAGE 1 6 2", "inner loop" },
     { DT_F32, 4096, 64, 4096, 0, 0, 0, "SPLIT 2 512 REDUCE; SPLIT 0 512 LOCAL; STAGE 1 3 1", "bytes" },
@@ -239,25 +242,35 @@ static void a_ring_has_one_barrier(void **state)
     case_done(&c);
 }
 
-/* The heuristic takes tensor cores and stages both operands, with padding where sizes are odd, and what it takes is
- * right. */
-static void the_heuristic_uses_tensor_cores(void **state)
+/* On a GPU the heuristic takes tensor cores and stages both operands, with padding where sizes are odd. On a CPU a
+ * column whose terms lie far from each other is copied, where rows pay for it, and one row reads its columns as they
+ * lie. What it takes is right. */
+static void the_heuristic_brings_operands_near(void **state)
 {
-    static const Row product[] = { { DT_F16, 64, 64, 256, 0, 0, 0, NULL, NULL },
-                                   { DT_BF16, 100, 72, 128, 0, 1, 0, NULL, NULL } };
+    static const struct { Row row; uint32_t tc, stage, carry; } product[] = {
+        { { DT_F16, 64, 64, 256, 0, 0, 0, NULL, NULL }, 1, 2, 0 },
+        { { DT_BF16, 100, 72, 128, 0, 1, 0, NULL, NULL }, 1, 2, 0 },
+        { { DT_F32, 50, 256, 64, 0, 0, 1, NULL, NULL }, 0, 1, 0 },
+        { { DT_F32, 50, 250, 64, 0, 0, 1, NULL, NULL }, 0, 1, 0 },          /* the last tile begins earlier */
+        { { DT_F32, 20, 256, 64, 0, 0, 1, NULL, NULL }, 0, 0, 0 },
+        { { DT_F32, 50, 16, 64, 0, 0, 1, NULL, NULL }, 0, 0, 0 },
+        { { DT_F32, 1, 512, 300, 0, 0, 1, NULL, NULL }, 0, 0, 1 },
+    };
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof product / sizeof *product; i++) {
         Case c = { 0 };
         OptList opts;
         uint32_t count[OPT_COUNT] = { 0 };
-        make_case(&c, &product[i]);
-        gpu_opts(&opts, c.k, &gpu);
+        const Target *t = product[i].row.on_cpu ? &cpu : &gpu;
+        make_case(&c, &product[i].row);
+        heuristic_opts(&opts, c.k, t);
         for (uint32_t k = 0; k < opts.count; k++) count[opts.op[k].kind]++;
-        assert_int_equal(count[OPT_TC], 1);
-        assert_int_equal(count[OPT_STAGE], 2);
+        assert_int_equal(count[OPT_TC], product[i].tc);
+        assert_int_equal(count[OPT_STAGE], product[i].stage);
+        assert_int_equal(count[OPT_CARRY], product[i].carry);
         run_agrees(&c, ref_exec_root, "plain");
-        assert_int_equal(opt_apply_list(c.k, &opts, &gpu), TG_OK);
-        assert_int_equal(kernel_lower(c.k, &gpu, NULL), TG_OK);
+        assert_int_equal(opt_apply_list(c.k, &opts, t), TG_OK);
+        assert_int_equal(kernel_lower(c.k, t, NULL), TG_OK);
         run_agrees(&c, ref_exec_linear, "linearize");
         case_done(&c);
     }
@@ -267,6 +280,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(staged_kernels_agree), cmocka_unit_test(a_list_replays),
                                         cmocka_unit_test(a_ring_has_one_barrier),
-                                        cmocka_unit_test(the_heuristic_uses_tensor_cores) };
+                                        cmocka_unit_test(the_heuristic_brings_operands_near) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

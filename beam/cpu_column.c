@@ -1,0 +1,173 @@
+/* See cpu.h: how a column of tiles, which all rows' tiles read, stays in a near cache. One whose terms lie far from
+ * each other is copied first (STAGE); of a long one the sum's loop stands outside of the tiles of rows (CARRY), and so
+ * where there is one row only, which reads all columns once, as they lie in memory. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "beam/cpu.h"
+
+/* Of a core's second cache: what a column has at least (197 x 3072 by 768 columns, 786 KB a column of 1 MB: 5.1 ms, 4.2
+ * carried; 197 x 768, 196 KB: the same), and what the rows' sums may take. */
+static const double column_least = 0.3, sums_most = 0.25;
+/* Rows that pay for a copy of a column whose terms lie farther from each other than it is wide: they share few sets of
+ * the first cache, and where a page or more lies between them each wants an entry in the table of pages (two cores,
+ * AVX2: 1024 x 1024 by 1024 columns that are no constant 54.6 ms, 21.4 copied; by 1000 columns 23.0, 20.0; 512 x 512 by
+ * 512 4.3, 3.6; attention over 1500 tokens 46.3 with its values' columns carried, 41.7 copied). */
+enum { COPY_ROWS = 32 };
+
+double cpu_cached_bytes(const Trial *p, const Access *a, double bytes)
+{
+    double stride = 0;
+    for (uint32_t r = p->nout; r < p->naxis && !a->constant; r++) {
+        int64_t step = a->step[p->number[r]];
+        if (step != NO_STEP) stride = fmax(stride, (double)((step & -step) * a->bytes));
+    }
+    return p->reduced * (stride < PAGE ? fmax(stride, bytes) : bytes);
+}
+
+/* What is summed and varies along the lanes. */
+static bool is_column(const Trial *p, const Access *a, int lane)
+{
+    return !a->store && (a->ranges & p->reduces) && (a->ranges >> lane & 1);
+}
+
+static double column_bytes(const Trial *p, int lane, int64_t vectors)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < p->naccess; i++)
+        if (is_column(p, &p->access[i], lane))
+            most = fmax(most, cpu_cached_bytes(p, &p->access[i], (double)(p->access[i].bytes * vectors * p->lanes)));
+    return most;
+}
+
+/* ---- copied ---- */
+
+static int64_t term_bytes(const Trial *p, const Access *a)
+{
+    int64_t most = 0;
+    for (uint32_t r = p->nout; r < p->naxis; r++) {
+        int64_t step = a->step[p->number[r]];
+        if (step != NO_STEP && llabs(step) * a->bytes > most) most = llabs(step) * a->bytes;
+    }
+    return most;
+}
+
+/* The parameter whose column, of so many vectors, should be copied; -1: none. */
+static int far_column(const Trial *p, int lane, int64_t vectors)
+{
+    int slot = -1;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!is_column(p, a, lane) || a->constant) continue;
+        int64_t between = term_bytes(p, a), wide = vectors * p->lanes * a->bytes;
+        if (between >= 2 * wide && p->reduced * (double)between > (double)p->t->l1_bytes) slot = (int)a->slot;
+    }
+    return slot;
+}
+
+static uint64_t ranges_of_load(const Kernel *k, int slot)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    uint64_t ranges = 0;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_LOAD && order[i]->src[0]->src[0]->op == UOP_PARAM &&
+            order[i]->src[0]->src[0]->arg.i == slot)
+            ranges |= order[i]->ranges;
+    arena_free(a);
+    return ranges;
+}
+
+void cpu_stage(Trial *p, int lane, int64_t vectors)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(p->k, axis, 64);
+    int slot = far_column(p, lane, vectors);
+    uint64_t ranges = slot < 0 ? 0 : ranges_of_load(p->k, slot);
+    double rows = 1;
+    for (uint32_t i = n; i-- > 0 && ranges;) {
+        AxisType type = range_type(axis[i]);
+        if (type == AXIS_REDUCE || type == AXIS_UNROLL) continue;
+        if (!(ranges & range_bit(axis[i]))) rows *= (double)axis[i]->src[0]->vmin;
+        else if (type != AXIS_UPCAST) {
+            if (rows >= COPY_ROWS)
+                trial_op(p, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)slot, .factor = (int32_t)i, .target = 1 });
+            return;
+        }
+    }
+}
+
+/* ---- read once ---- */
+
+/* The fewest stretches of columns, for all threads alike, whose sums stay in the first cache; 0: nothing divides them.
+ */
+static int64_t stretches(const Trial *p, int64_t vectors)
+{
+    for (int64_t q = p->t->threads; q <= 8 * p->t->threads; q++)
+        if (vectors % q == 0 && vectors / q * p->t->vector_bytes <= p->t->l1_bytes / 2) return q;
+    return 0;
+}
+
+bool cpu_stream(Trial *p, int lane)
+{
+    static const int8_t terms[] = { 4, 3, 5, 2 };
+    int sum = p->number[p->nout];
+    int64_t parts = p->size[lane] % p->lanes ? 0 : stretches(p, p->size[lane] / p->lanes), unrolled = 1;
+    if (p->nout != 1 || p->naxis != 2 || p->shared || !parts || is_symbolic(p, lane) || is_symbolic(p, sum) ||
+        far_column(p, lane, 1) < 0 || !cpu_large_columns(p, lane))
+        return false;
+    for (size_t i = 0; i < sizeof terms && unrolled == 1; i++)
+        if (p->size[sum] % terms[i] == 0) unrolled = terms[i];
+    cpu_lanes(p, lane, p->lanes, 1);
+    cpu_split(p, sum, unrolled, AXIS_UNROLL);
+    trial_split(p, lane, parts, AXIS_THREAD, true);
+    trial_op(
+        p, (OptOp){ .kind = OPT_CARRY, .axis = (int8_t)opt_axis(p->k, sum), .factor = opt_axis(p->k, lane) });
+    return true;
+}
+
+/* ---- carried ---- */
+
+/* The last of the axes around a sum that is a term of another one: where opt_axes lists it; -1: there is none. */
+static int outer_axis(const Kernel *k)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    int at = -1;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_REDUCE && !order[i]->arg.blob && order[i]->src[0]->op == UOP_REDUCE)
+            at = opt_axis(k, range_number(order[i]->src[order[i]->nsrc - 1]));
+    arena_free(a);
+    return at;
+}
+
+/* The first of the innermost loops of the output along which no column varies, whose sums fit; -1: there is none. */
+static int rows_axis(const Trial *p, int lane)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(p->k, axis, 64);
+    uint64_t columns = 0, outs = 0;
+    double bytes = 4, room = sums_most * (double)p->t->l2_bytes;
+    int first = -1;
+    for (uint32_t i = 0; i < p->naccess; i++)
+        if (is_column(p, &p->access[i], lane)) columns |= p->access[i].ranges;
+    for (uint32_t e = 1; e < p->k->root->src[0]->nsrc; e++) outs |= range_bit(p->k->root->src[0]->src[e]);
+    for (uint32_t i = 0; i < n; i++)
+        if ((outs & range_bit(axis[i])) && range_type(axis[i]) == AXIS_UPCAST) bytes *= (double)axis[i]->src[0]->vmax;
+    for (uint32_t i = n; i-- > 0;) {
+        if (!(outs & range_bit(axis[i])) || range_type(axis[i]) != AXIS_LOOP) continue;
+        bytes *= (double)axis[i]->src[0]->vmax;
+        if ((columns & range_bit(axis[i])) || !uop_is_const(axis[i]->src[0]) || bytes > room) break;
+        first = (int)i;
+    }
+    return first;
+}
+
+void cpu_carry(Trial *p, int lane, int64_t vectors)
+{
+    int outer = p->k->root->nsrc == 1 ? outer_axis(p->k) : -1, rows = outer >= 0 ? rows_axis(p, lane) : -1;
+    if (rows >= 0 && column_bytes(p, lane, vectors) > column_least * (double)p->t->l2_bytes)
+        trial_op(p, (OptOp){ .kind = OPT_CARRY, .axis = (int8_t)outer, .factor = rows });
+}
