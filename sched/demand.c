@@ -115,12 +115,23 @@ const UOp *inst_position(Rangeify *r, const UOp *u, const UOp *const *idx)
     return p && p->dtype != DT_INDEX ? index_simplify(r, UOP(r->g, UOP_CAST, DT_INDEX, NO_ARG, p)) : p;
 }
 
+/* Of what a demand is valid under the part that says something of these ranges; NULL: none does. */
+static const UOp *valid_along(Rangeify *r, const UOp *valid, uint64_t ranges)
+{
+    if (!valid || !valid->ranges || (valid->ranges & ranges) == valid->ranges) return valid;
+    if (valid->op != UOP_AND) return valid->ranges & ranges ? valid : NULL;
+    const UOp *a = valid_along(r, valid->src[0], ranges), *b = valid_along(r, valid->src[1], ranges);
+    return a && b ? UOP(r->g, UOP_AND, DT_VOID, NO_ARG, a, b) : a ? a : b;
+}
+
+/* Which position an element is gathered from may be read where the element is not, as long as it lies in its tensor. */
 static void push_gather(Rangeify *r, Inst *i)
 {
     const UOp *u = i->node, *idx[64], *valid, *gather[16];
     for (uint32_t k = 1; k < u->nsrc; k++) {
         index_source(r, u, k, i->idx, i->valid, NULL, idx, &valid);
         if ((gather[k - 1] = inst_position(r, u->src[k], idx))) continue;
+        valid = valid_along(r, valid, index_ranges(idx, uop_rank(u->src[k])));
         i->child[k] = inst_demand(r, u->src[k], i->cut, idx, valid, i->enclosing);
         gather[k - 1] = inst_placeholder(r, idx, uop_rank(u->src[k]), i->child[k]->number);
     }

@@ -135,6 +135,12 @@ text = dump([helper.make_node("Transpose", ["x"], ["k"], perm=[0, 2, 1])] + head
             {"mask": np.triu(np.full((128, 128), -9, "f4"))}, "plan")
 check("a mask does not turn the scores", "r_1024_128_128_128_" in text)
 
+# Channels by an index, then a window with a border: which channel it is does not depend on where the border is.
+text = dump([helper.make_node("Gather", ["x", "i"], ["g"], axis=1),
+             helper.make_node("Conv", ["g", "w"], ["y"], group=6, pads=[1, 1, 1, 1])],
+            [4, 8, 48, 48], {"i": np.array([1, 2, 7, 2, 0, 5]), "w": np.ones((6, 1, 3, 3), "f4")}, "rangeify")
+check("an index outside of a border is read without its gate", loads_with_gates(text.split("kernel -")[-1]) == 1)
+
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
              helper.make_node("Mul", ["m", "v"], ["y"])], [64, 640, 2, 2, 24],
