@@ -9,6 +9,9 @@
 /* Of a core's second cache: what a column has at least (197 x 3072 by 768 columns, 786 KB a column of 1 MB: 5.1 ms, 4.2
  * carried; 197 x 768, 196 KB: the same), and what the rows' sums may take. */
 static const double column_least = 0.3, sums_most = 0.25;
+/* Tiles of rows that pay for sums in memory (3072 terms by 768 columns, tiles of 4 or 6 rows: 16 rows 1.16 ms carried,
+ * 0.88 not; 64 rows 4.5, 4.5; 512 rows 26.5, 28.2; two cores, AVX2). */
+enum { CARRIED_TILES = 16 };
 /* Rows that pay for a copy of a column whose terms lie farther from each other than it is wide: they share few sets of
  * the first cache, and where a page or more lies between them each wants an entry in the table of pages (two cores,
  * AVX2: 1024 x 1024 by 1024 columns that are no constant 54.6 ms, 21.4 copied; by 1000 columns 23.0, 20.0; 512 x 512 by
@@ -143,13 +146,14 @@ static int outer_axis(const Kernel *k)
     return at;
 }
 
-/* The first of the innermost loops of the output along which no column varies, whose sums fit; -1: there is none. */
+/* The first of the innermost loops of the output along which no column varies, whose sums fit; -1: there is none, or
+ * they are too few. */
 static int rows_axis(const Trial *p, int lane)
 {
     const UOp *axis[64];
     uint32_t n = opt_axes(p->k, axis, 64);
     uint64_t columns = 0, outs = 0;
-    double bytes = 4, room = sums_most * (double)p->t->l2_bytes;
+    double bytes = 4, room = sums_most * (double)p->t->l2_bytes, tiles = 1;
     int first = -1;
     for (uint32_t i = 0; i < p->naccess; i++)
         if (is_column(p, &p->access[i], lane)) columns |= p->access[i].ranges;
@@ -161,8 +165,9 @@ static int rows_axis(const Trial *p, int lane)
         bytes *= (double)axis[i]->src[0]->vmax;
         if ((columns & range_bit(axis[i])) || !uop_is_const(axis[i]->src[0]) || bytes > room) break;
         first = (int)i;
+        tiles *= (double)axis[i]->src[0]->vmax;
     }
-    return first;
+    return tiles >= CARRIED_TILES ? first : -1;
 }
 
 void cpu_carry(Trial *p, int lane, int64_t vectors)
