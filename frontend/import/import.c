@@ -1,37 +1,22 @@
-/* The walk: a checked Model and concrete input shapes come in, a tensor graph goes out. Nodes are taken in order; each
- * name becomes a value; importers (rows of ops.def) say what an operator means. What depends on sizes and constants
- * only is folded as it appears, so that shape arithmetic leaves nothing. Must hold: an error names its node; nothing in
- * a file reaches an assert; work is linear in nodes (bodies of functions count each time they are called). When a size
- * depends on the data of a small input, the import starts again with that input's value in the graph (`baked`); on
- * other data, it becomes a question (shape_query.h).
- */
+/* The walk: nodes of a checked Model come in, values of a tensor graph go out. Nodes are taken in order; each name
+ * becomes a value; importers (rows of ops.def) say what an operator means. Must hold: an error names its node; nothing
+ * in a file reaches an assert; work is linear in nodes (bodies of functions count each time they are called). */
 #include "frontend/import/shape_query.h"
 
 #include <string.h>
 
-#include "frontend/values/ports.h"
 #include "frontend/import/standard.h"
 #include "frontend/values/tuple.h"
 #include "graph/base/watcher.h"
 #include "graph/guard.h"
 
-enum { OPSET_NEWEST = 28, ML_OPSET_NEWEST = 5 };      /* of the standard that the tests follow (onnx 1.23) */
-enum {
-    BAKED_MAX = 4096,
-    BAKED_BYTES_MAX = 1 << 28,
-    KNOWN_MAX = 1024,
-    LITERAL_MAX = 16,
-    DEPTH_MAX = 64,
-    NODES_MAX = 1000000
-};
+enum { NODES_MAX = 1000000 };
 #define NUMEL_MAX \
     (INT64_C(1) << 42) /* elements of one value: no machine holds more, and sums of sizes stay far from overflow */
 
-static TgStatus import_nodes(Import *im, const Node *node, uint32_t n);
-
 /* ---- names ---- */
 
-static Value *bind(Import *im, const char *name)
+Value *import_bind(Import *im, const char *name)
 {
     Value *v = NEW(im->run->arena, Value);
     map_puts(&im->name, name, v);
@@ -47,7 +32,7 @@ Value *import_find(Import *im, const char *name)
     return NULL;
 }
 
-static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
+TgStatus import_lookup(U *out, Import *im, const Ctx *c, const char *name)
 {
     Value *v = import_find(im, name);
     if (v && v->missing)
@@ -59,70 +44,12 @@ static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
     if (!v) return fail(TG_BAD_MODEL, "output '%s' is not made by any node", name);
     if (!v->value) {
         v->value = import_constant(im->run->g, im->run->pool, v->init);
-        v->known = v->init->numel <= KNOWN_MAX;
+        v->known = v->init->numel <= IMPORT_KNOWN;
     }
     U x = question_answered(im->run, v->value);
     if (x != v->value) *v = (Value){ .value = x, .known = true, .from_data = true };
     *out = x;
     return graph_error(im->run->g);
-}
-
-/* ---- constants ---- */
-
-U import_tensor(Graph *g, const TensorDef *t)
-{
-    const char *name = t->name ? t->name : "";
-    DType type = dtype_from_onnx(t->type);
-    if (type == DT_VOID)
-        return graph_fail_code(g, TG_UNSUPPORTED, "tensor '%s': element type %d is not covered", name, t->type);
-    if (t->rank > TG_MAX_RANK)
-        return graph_fail_code(g, TG_LIMIT, "tensor '%s': rank %u; at most %d", name, t->rank, TG_MAX_RANK);
-    U x = tensor_const(g, type, t->shape, t->rank, t->data, (size_t)(t->numel * dtype_size(type)), name);
-    const UOp *v[LITERAL_MAX];
-    bool literal = t->numel == 1 || (t->rank <= 1 && t->numel && t->numel <= LITERAL_MAX && !dtype_is_float(type));
-    return literal && values_of(g, x, v, LITERAL_MAX) ? from_values(g, type, v, t->shape, t->rank) : x;
-}
-
-U import_constant(Graph *g, StringPool *pool, const TensorDef *t)
-{
-    return t->type == TG_STRING ? text_constant(g, pool, t)
-        : complex_is(t->type)   ? complex_constant(g, t)
-        : narrow_is(t->type)    ? narrow_constant(g, t)
-                                : import_tensor(g, t);
-}
-
-static bool is_literal(U u)
-{
-    while (u->op == UOP_RESHAPE) u = u->src[0];
-    if (u->op != UOP_STACK) return u->op == UOP_CONST;
-    for (uint32_t k = 0; k < u->nsrc; k++)
-        if (uop_rank(u->src[k])) return false;
-    return true;
-}
-
-/* As many numbers, made of bytes: what sums them wants these (sched/integers.c). */
-static bool is_made_of_bytes(U u, int64_t numel, int depth)
-{
-    if (u->op == UOP_CAST && (u->src[0]->dtype == DT_I8 || u->src[0]->dtype == DT_U8)) return uop_numel(u) == numel;
-    bool found = false;
-    if (depth && (u->op == UOP_MUL || u->op == UOP_ADD || u->op == UOP_CAST || op_is((Op)u->op, FLAG_MOVE)))
-        for (uint32_t k = 0; k < u->nsrc && !found; k++) found = is_made_of_bytes(u->src[k], numel, depth - 1);
-    return found;
-}
-
-/* A value made of known ones: computed now when small, so that nothing of its formula stays. */
-static U fold(Graph *g, U u)
-{
-    int64_t shape[TG_MAX_RANK], numel = uop_static(u) ? uop_numel(u) : 0;
-    const UOp *v[LITERAL_MAX];
-    size_t size;
-    if (u->dtype == DT_VOID || u->op == UOP_BUFFER || numel < 1 || numel > KNOWN_MAX) return u;
-    for (uint32_t k = 0; k < uop_rank(u); k++) shape[k] = uop_size(u, k);
-    bool literal = numel == 1 || (numel <= LITERAL_MAX && !dtype_is_float((DType)u->dtype));
-    if (literal && values_of(g, u, v, LITERAL_MAX)) return from_values(g, (DType)u->dtype, v, shape, uop_rank(u));
-    if (literal || is_made_of_bytes(u, numel, 6)) return u;
-    const void *data = data_of(g, u, KNOWN_MAX, &size);
-    return data ? tensor_const(g, (DType)u->dtype, shape, uop_rank(u), data, size, "") : u;
 }
 
 /* ---- nodes ---- */
@@ -168,15 +95,15 @@ static TgStatus bind_output(Import *im, const Ctx *c, uint32_t k, U u, bool know
                            (long long)extent(x), (long long)NUMEL_MAX);
         /* no elements, no formula */
         if (tensor && !uop_numel(x)) x = expand(g, scalar(g, (DType)x->dtype, 0), x->shape->dim, uop_rank(x));
-        part[i] = known ? fold(g, x) : x;
+        part[i] = known ? import_fold(g, x) : x;
     }
     if (map_gets(&im->name, n->out[k]))
         return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
     U value = special_wrap(g, part, kind);
     if (n->nsharding) TRY(sharding_apply(im, n, n->out[k], &value));
-    *bind(im, n->out[k]) = (Value){ .value = value,
-                                    .known = part[0]->op == UOP_BUFFER || is_literal(part[0]),
-                                    .from_data = c->from_data };
+    *import_bind(im, n->out[k]) = (Value){ .value = value,
+                                           .known = part[0]->op == UOP_BUFFER || import_is_literal(part[0]),
+                                           .from_data = c->from_data };
     return graph_error(g) == TG_OK ? TG_OK : place(g, n);
 }
 
@@ -191,7 +118,7 @@ static TgStatus bind_outputs(Import *im, const Ctx *c, U result, bool known)
     return TG_OK;
 }
 
-static int64_t opset_of(const OpsetDef *o, uint32_t n, const char *domain)
+int64_t import_opset(const OpsetDef *o, uint32_t n, const char *domain)
 {
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     for (uint32_t k = 0; k < n; k++)
@@ -203,12 +130,12 @@ static int64_t opset_of(const OpsetDef *o, uint32_t n, const char *domain)
 /* Version of a domain in a frame; other domains than the standard's need not be declared. */
 static int64_t frame_opset(const Import *im, const char *domain)
 {
-    int64_t v = opset_of(im->opset, im->nopset, domain);
-    if (!v) v = opset_of(im->run->model->opset, im->run->model->nopset, domain);
+    int64_t v = import_opset(im->opset, im->nopset, domain);
+    if (!v) v = import_opset(im->run->model->opset, im->run->model->nopset, domain);
     return v || !*domain ? v : 1;
 }
 
-static const FunctionDef *local_function(const Model *m, const Node *n)
+const FunctionDef *import_local(const Model *m, const Node *n)
 {
     for (uint32_t k = 0; k < m->nfunction; k++)
         if (!strcmp(m->function[k].name, n->op) && !strcmp(m->function[k].domain, n->domain)) return &m->function[k];
@@ -279,7 +206,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, i
     for (uint32_t k = 0; k < n->nin; k++) {
         const Value *v = *n->in[k] ? import_find(im, n->in[k]) : NULL;
         if (!*n->in[k] || (v && v->missing)) continue;
-        TRY(lookup(&in[k], im, c, n->in[k]));
+        TRY(import_lookup(&in[k], im, c, n->in[k]));
         if (n->nsharding) TRY(sharding_apply(im, n, n->in[k], &in[k]));
         *known = *known && v->known;
         c->from_data |= v->from_data;
@@ -302,19 +229,20 @@ static TgStatus import_function(U *out, const Ctx *c, const FunctionDef *f)
     Import im = { .run = run, .opset = f->opset, .nopset = f->nopset, .function = f, .call = c };
     const UOp **v = NEW_N(run->arena, const UOp *, f->nout + 1);
     ArenaMark mark = arena_mark(run->arena);        /* names inside are gone afterwards; values live in the graph */
-    if (++run->depth > DEPTH_MAX)
+    if (++run->depth > IMPORT_DEPTH)
         return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "functions call each other deeper than %d",
-                       DEPTH_MAX);
+                       IMPORT_DEPTH);
     if (c->nin > f->nin)
         return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "%u inputs; at most %u", c->nin, f->nin);
     map_init(&im.name, run->arena);
     for (uint32_t k = 0; k < f->nin; k++) {
         U x = k < c->nin ? c->in[k] : NULL;
-        *bind(&im, f->in[k]) =
-            x ? (Value){ .value = x, .known = is_literal(x), .from_data = c->from_data } : (Value){ .missing = true };
+        *import_bind(&im, f->in[k]) = x
+            ? (Value){ .value = x, .known = import_is_literal(x), .from_data = c->from_data }
+            : (Value){ .missing = true };
     }
     TRY(import_nodes(&im, f->node, f->nnode));
-    for (uint32_t k = 0; k < f->nout && k < c->nout; k++) TRY(lookup(&v[k], &im, c, f->out[k]));
+    for (uint32_t k = 0; k < f->nout && k < c->nout; k++) TRY(import_lookup(&v[k], &im, c, f->out[k]));
     arena_release(run->arena, mark);
     run->depth--;
     *out = c->nout == 1 && f->nout
@@ -353,7 +281,7 @@ static TgStatus node_results(Import *im, Ctx *c, const FunctionDef *f, const OpR
 static TgStatus import_node(Import *im, const Node *n)
 {
     Run *run = im->run;
-    const FunctionDef *f = local_function(run->model, n);
+    const FunctionDef *f = import_local(run->model, n);
     Ctx c = { .im = im, .node = n, .nout = n->nout, .opset = frame_opset(im, n->domain) };
     const OpRow *row = f ? NULL : op_find(n->domain, n->op, c.opset);
     if (++run->nodes > NODES_MAX) return fail(TG_LIMIT, "more than %d nodes with the bodies of functions", NODES_MAX);
@@ -366,7 +294,7 @@ static TgStatus import_node(Import *im, const Node *n)
     return status;
 }
 
-static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
+TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
 {
     im->node = node, im->nnode = n;
     bool main_graph = !im->run->depth;
@@ -379,9 +307,9 @@ static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
     return TG_OK;
 }
 
-static void bind_initializers(Import *im, const GraphDef *d)
+void import_initializers(Import *im, const GraphDef *d)
 {
-    for (uint32_t k = 0; k < d->ninit; k++) *bind(im, d->init[k].name) = (Value){ .init = &d->init[k] };
+    for (uint32_t k = 0; k < d->ninit; k++) *import_bind(im, d->init[k].name) = (Value){ .init = &d->init[k] };
 }
 
 static TgStatus subgraph(Graph *g, const Ctx *c, const SubGraph *s, const U *in, uint32_t nin, U *out, uint32_t nout)
@@ -392,19 +320,19 @@ static TgStatus subgraph(Graph *g, const Ctx *c, const SubGraph *s, const U *in,
     ArenaMark mark = arena_mark(run->arena);
     im.up = s->frame;
     map_init(&im.name, run->arena);
-    if (++run->depth > DEPTH_MAX)
+    if (++run->depth > IMPORT_DEPTH)
         return fail_at(TG_LIMIT, node_label(c->node), c->node->op, NULL, "subgraphs are nested deeper than %d",
-                       DEPTH_MAX);
+                       IMPORT_DEPTH);
     if (nin != sub->ninput || nout > sub->noutput)
         return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, sub->name,
                        "the subgraph has %u inputs and %u outputs; wanted %u and %u", sub->ninput, sub->noutput, nin,
                        nout);
-    bind_initializers(&im, sub);
+    import_initializers(&im, sub);
     for (uint32_t k = 0; k < nin; k++)
-        *bind(&im, sub->input[k].name) =
-            (Value){ .value = in[k], .known = is_literal(in[k]), .from_data = c->from_data };
+        *import_bind(&im, sub->input[k].name) =
+            (Value){ .value = in[k], .known = import_is_literal(in[k]), .from_data = c->from_data };
     TRY(import_nodes(&im, sub->node, sub->nnode));
-    for (uint32_t k = 0; k < nout; k++) TRY(lookup(&out[k], &im, c, sub->output[k].name));
+    for (uint32_t k = 0; k < nout; k++) TRY(import_lookup(&out[k], &im, c, sub->output[k].name));
     arena_release(run->arena, mark);
     run->depth--;
     return graph_error(g);
@@ -475,21 +403,21 @@ static TgStatus value_once_more(U *out, const Ctx *c, const char *y, const char 
     Import im = *c->im;
     Map changed;
     ArenaMark mark = arena_mark(run->arena);
-    if (++run->depth > DEPTH_MAX)
-        return fail_at(TG_LIMIT, node_label(c->node), c->node->op, NULL, "nested deeper than %d", DEPTH_MAX);
+    if (++run->depth > IMPORT_DEPTH)
+        return fail_at(TG_LIMIT, node_label(c->node), c->node->op, NULL, "nested deeper than %d", IMPORT_DEPTH);
     im.up = c->im;
     map_init(&im.name, run->arena);
     map_init(&changed, run->arena);
     for (uint32_t k = 0; k < n; k++) {
         if (map_gets(&im.name, name[k]))
             return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "'%s' twice", name[k]);
-        *bind(&im, name[k]) = (Value){ .value = value[k], .from_data = c->from_data };
+        *import_bind(&im, name[k]) = (Value){ .value = value[k], .from_data = c->from_data };
         map_puts(&changed, name[k], &im);
     }
     const Node **kept = NEW_N(run->arena, const Node *, im.nnode + 1);
     uint32_t count = between(c->im, c->node, &changed, y, kept);
     for (uint32_t k = 0; k < count; k++) TRY(import_node(&im, kept[k]));
-    TRY(lookup(out, &im, c, y));
+    TRY(import_lookup(out, &im, c, y));
     arena_release(run->arena, mark);
     run->depth--;
     return graph_error(run->g);
@@ -498,234 +426,4 @@ static TgStatus value_once_more(U *out, const Ctx *c, const char *y, const char 
 TgStatus import_value(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n)
 {
     return import_failure(c->im->run->g, value_once_more(out, c, y, name, value, n));
-}
-
-/* ---- models ---- */
-
-void import_needs(Import *im, U x)
-{
-    Arena *arena = arena_new();
-    uint32_t n;
-    const UOp **u = uop_toposort(im->run->g, &x, 1, arena, &n);
-    for (uint32_t k = 0; k < n; k++)
-        if (u[k]->op == UOP_PARAM && u[k]->arg.i < im->run->ninput) im->run->need[u[k]->arg.i] = true;
-    arena_free(arena);
-}
-
-bool import_may_know(Import *im, U x, bool floats)
-{
-    Arena *arena = arena_new();
-    uint32_t n, found = 0;
-    bool few = true;
-    const UOp **u = uop_toposort(im->run->g, &x, 1, arena, &n);
-    for (uint32_t k = 0; k < n; k++) {
-        if (u[k]->op != UOP_PARAM) continue;
-        bool given = u[k]->arg.i < im->run->ninput && im->run->input[u[k]->arg.i]->data;
-        few = few && given && uop_numel(u[k]) <= (dtype_is_float((DType)u[k]->dtype) ? floats : LITERAL_MAX);
-        found++;
-    }
-    arena_free(arena);
-    if (few && found) import_needs(im, x);
-    return few && found;
-}
-
-TgStatus import_opsets(const Model *m)
-{
-    int64_t version = opset_of(m->opset, m->nopset, ""), ml = opset_of(m->opset, m->nopset, "ai.onnx.ml");
-    if (version > OPSET_NEWEST)
-        return fail(TG_UNSUPPORTED, "opset %lld of the standard's operators; the newest that is covered is %d",
-                    (long long)version, OPSET_NEWEST);
-    if (ml > ML_OPSET_NEWEST)
-        return fail(TG_UNSUPPORTED, "opset %lld of ai.onnx.ml; the newest that is covered is %d", (long long)ml,
-                    ML_OPSET_NEWEST);
-    return TG_OK;
-}
-
-void import_inputs(Imported *out, const Run *run)
-{
-    bool *text = NEW_N(graph_arena(run->g), bool, run->ninput + 1);
-    int32_t *narrow = NEW_N(graph_arena(run->g), int32_t, run->ninput + 1);
-    for (uint32_t k = 0; k < run->ninput; k++) {
-        text[k] = run->input[k]->type == TG_STRING;
-        narrow[k] = narrow_is((int32_t)run->input[k]->type) ? (int32_t)run->input[k]->type : 0;
-    }
-    *out =
-        (Imported){ .g = run->g, .pool = run->pool, .ninput = run->ninput, .input_text = text, .input_narrow = narrow };
-}
-
-/* The calls around a loop's body, in frames of this import: without names but those that are inputs. */
-static void frames_around(Import *im, const Import *frame)
-{
-    for (im->function = frame->function; frame->call; frame = frame->call->im, im = im->call->im) {
-        Ctx *call = arena_copy(im->run->arena, frame->call, sizeof *call);
-        call->im = arena_copy(im->run->arena, frame->call->im, sizeof *call->im);
-        call->im->run = im->run;
-        call->im->up = NULL;
-        map_init(&call->im->name, im->run->arena);
-        im->call = call;
-    }
-}
-
-static Import *frame_at(Import *im, uint32_t level)
-{
-    while (level--) im = im->call->im;
-    return im;
-}
-
-static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, const bool *baked)
-{
-    const GraphDef *d = &run->model->graph;
-    const Outside *outside = run->known ? run->known->outside : NULL;
-    Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset };
-    const UOp **value = NEW_N(run->arena, const UOp *, d->noutput + 1);
-    TRY(import_opsets(run->model));
-    map_init(&im.name, run->arena);
-    if (outside) frames_around(&im, outside->frame);
-    bind_initializers(&im, d);
-    for (uint32_t k = 0, slot = 0; k < d->ninput; k++) {
-        uint32_t first = slot;
-        Value *v = bind(frame_at(&im, outside ? outside->level[k] : 0), d->input[k].name);
-        v->value = border_input(run, &input[k], k, &slot, baked);
-        if (d->input[k].kind == VALUE_ROWS && !holds_tensors(&input[k]))
-            v->value = rows_apart(run->g, rows_new(run->g, v->value));
-        v->known = !holds_tensors(&input[k]) && baked[first];
-        for (uint32_t i = first; i < slot; i++) v->from_data |= baked[i];
-    }
-    TRY(import_nodes(&im, d->node, d->nnode));
-    Imported made;
-    import_inputs(&made, run);
-    for (uint32_t k = 0; k < d->noutput; k++) TRY(lookup(&value[k], &im, NULL, d->output[k].name));
-    TRY(border_outputs(&made, d, value));
-    *out = made;
-    return TG_OK;
-}
-
-/* Whether a new try may do better: an input whose value was wanted can be baked in, which was not. Not many floats,
- * where what is made of them can be requested. */
-static bool bake_more(const Run *run, bool *baked)
-{
-    bool more = false;
-    for (uint32_t k = 0; k < run->ninput; k++) {
-        const TgTensor *t = run->input[k];
-        int64_t numel = 1;
-        int64_t most = t->type == TG_U8 ? BAKED_BYTES_MAX : BAKED_MAX;                    /* bytes may be a file */
-        if (run->question && dtype_is_float(dtype_from_onnx((int32_t)t->type))) most = LITERAL_MAX;
-        for (int32_t a = 0; a < t->rank; a++) numel = numel > most ? numel : numel * t->shape[a];
-        if (!run->need[k] || baked[k] || numel > most || (numel && !t->data)) continue;
-        baked[k] = more = true;
-    }
-    return more;
-}
-
-static TgStatus check_inputs(const Model *m, const TgTensor *input, uint32_t ninput)
-{
-    if (ninput != m->graph.ninput) return fail(TG_BAD_INPUT, "%u inputs; the model has %u", ninput, m->graph.ninput);
-    for (uint32_t k = 0; k < ninput; k++) TRY(port_check(&m->graph.input[k], &input[k]));
-    return TG_OK;
-}
-
-TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput, Dims *dims, Known *known)
-{
-    TRY(check_inputs(m, input, ninput));
-    Arena *arena = arena_new();
-    uint32_t n = port_parts(NULL, input, ninput);
-    const TgTensor **part = NEW_N(arena, const TgTensor *, n + 1);
-    bool *baked = known && known->baked ? known->baked : NEW_N(known ? known->arena : arena, bool, n + 1),
-         *need = NEW_N(arena, bool, n + 1);
-    TgStatus status = TG_OK;
-    if (known) known->baked = baked;
-    port_parts(part, input, ninput);
-    for (bool again = true; again;) {
-        Run run = { .g = graph_new(),
-                    .arena = arena_new(),
-                    .model = m,
-                    .input = part,
-                    .ninput = n,
-                    .need = need,
-                    .dims = dims,
-                    .known = known };
-        run.pool = pool_new(graph_arena(run.g));
-        status = import_once(out, &run, input, baked);
-        bool doubted = status == TG_OK && dims && dims_doubted(dims, run.g, input),
-             bake = status == TG_UNSUPPORTED && bake_more(&run, baked), ask = status != TG_OK && run.question && !bake;
-        if (ask) status = question_import(out, &run);
-        out->makes_text = known && known->makes_text;
-        again = bake ||
-            (!ask && (status != TG_OK || doubted) && dims &&
-             dims_refine(dims, run.g, status != TG_OK ? tg_error() : NULL));
-        if (again && known) known->n = 0;
-        if (status == TG_OK && !again) out->baked = arena_copy(graph_arena(run.g), baked, n);
-        else graph_free(run.g), out->g = NULL;
-        arena_free(run.arena);
-    }
-    arena_free(arena);
-    return status;
-}
-
-/* ---- what is not covered ---- */
-
-typedef struct { char *head, *names; int64_t count; } Missing;
-typedef struct { const Model *model; Arena *arena; Map found; uint32_t depth; } Survey;
-
-static void survey_nodes(Survey *s, const Node *node, uint32_t n, const OpsetDef *opset, uint32_t nopset);
-
-static void survey_node(Survey *s, const Node *n, const OpsetDef *opset, uint32_t nopset)
-{
-    int64_t version = opset_of(opset, nopset, n->domain);
-    if (!version && *n->domain) version = 1;
-    if (local_function(s->model, n) || op_find(n->domain, n->op, version)) return;
-    char *key =
-        arena_printf(s->arena, "%s%s%s, opset %lld", n->domain, *n->domain ? "." : "", n->op, (long long)version);
-    Missing *m = map_gets(&s->found, key);
-    if (!m) map_puts(&s->found, key, m = NEW(s->arena, Missing)), m->head = key, m->names = arena_strdup(s->arena, "");
-    if (m->count++ < 4)
-        m->names = arena_printf(s->arena, "%s%s'%.80s'", m->names, m->count > 1 ? ", " : "", node_label(n));
-}
-
-static void survey_nodes(Survey *s, const Node *node, uint32_t n, const OpsetDef *opset, uint32_t nopset)
-{
-    if (s->depth++ > DEPTH_MAX) return;
-    for (uint32_t k = 0; k < n; k++) {
-        survey_node(s, &node[k], opset, nopset);
-        for (uint32_t a = 0; a < node[k].nattr; a++)
-            if (node[k].attr[a].type == ATTR_GRAPH && node[k].attr[a].graph)
-                survey_nodes(s, node[k].attr[a].graph->node, node[k].attr[a].graph->nnode, opset, nopset);
-    }
-    s->depth--;
-}
-
-static uint32_t survey_ports(Survey *s, const char *what, const ValueDef *v, uint32_t n,
-                             void (*emit)(void *user, const char *line), void *user)
-{
-    uint32_t found = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        if (*what == 'i' ? port_covered(&v[k]) : v[k].kind != VALUE_SPARSE) continue;
-        emit(user,
-             arena_printf(s->arena, "%s '%.80s' is %s, which is not covered", what, v[k].name,
-                          v[k].kind == VALUE_SPARSE        ? "sparse"
-                              : v[k].kind == VALUE_UNKNOWN ? "of no known type"
-                                                           : "of such a type"));
-        found++;
-    }
-    return found;
-}
-
-uint32_t import_unsupported(const Model *m, uint32_t *ports, void (*emit)(void *user, const char *line), void *user)
-{
-    Survey s = { .model = m, .arena = arena_new() };
-    map_init(&s.found, s.arena);
-    survey_nodes(&s, m->graph.node, m->graph.nnode, m->opset, m->nopset);
-    for (uint32_t k = 0; k < m->nfunction; k++)
-        survey_nodes(&s, m->function[k].node, m->function[k].nnode, m->function[k].opset, m->function[k].nopset);
-    uint32_t count = s.found.count;
-    for (uint32_t k = 0; k < count; k++) {
-        const Missing *x = s.found.entry[k].value;
-        char *rest = x->count > 4 ? arena_printf(s.arena, " and %lld more", (long long)x->count - 4) : "";
-        emit(user,
-             arena_printf(s.arena, "%s is not covered: node%s %s%s", x->head, x->count > 1 ? "s" : "", x->names, rest));
-    }
-    *ports = survey_ports(&s, "input", m->graph.input, m->graph.ninput, emit, user) +
-        survey_ports(&s, "output", m->graph.output, m->graph.noutput, emit, user);
-    arena_free(s.arena);
-    return count;
 }

@@ -1,10 +1,14 @@
-/* What import.c and attr.c share: the frame of names in which a node stands. */
+/* What the files of an import share: the frame of names in which a node stands. */
 #ifndef TG_IMPORT_H
 #define TG_IMPORT_H
 #include "frontend/values/complex.h"
 #include "frontend/values/narrow.h"
 #include "frontend/values/text.h"
 #include "graph/base/map.h"
+
+/* IMPORT_KNOWN: elements of a value that is computed as it appears; IMPORT_LITERAL: of one that becomes numbers of the
+ * graph; IMPORT_DEPTH: graphs and functions inside one another. */
+enum { IMPORT_KNOWN = 1024, IMPORT_LITERAL = 16, IMPORT_DEPTH = 64 };
 
 /* A name's value. An initializer becomes a constant when it is first used. from_data: the data of a run have a part in
  * its value or sizes, which are built in. missing: a function's input that its call leaves out, and so do the nodes
@@ -54,8 +58,19 @@ TgStatus border_outputs(Imported *out, const GraphDef *d, const UOp *const *valu
  * that is obeyed, if any, has it. */
 const ConfigurationDef *sharding_configuration(const Model *m, int32_t devices);
 TgStatus sharding_apply(Import *im, const Node *n, const char *tensor, U *value);
-/* in the frame, or those around it; NULL: it has no value yet */
+/* import.c. In the frame, or those around it; NULL: it has no value yet. A new name of the frame. The value of a name
+ * that node c, or the graph's output (NULL), wants. */
 Value *import_find(Import *im, const char *name);
+Value *import_bind(Import *im, const char *name);
+TgStatus import_lookup(U *out, Import *im, const Ctx *c, const char *name);
+void import_initializers(Import *im, const GraphDef *d);
+TgStatus import_nodes(Import *im, const Node *node, uint32_t n);
+int64_t import_opset(const OpsetDef *o, uint32_t n, const char *domain);      /* 0: not imported */
+const FunctionDef *import_local(const Model *m, const Node *n);           /* the model's function; NULL: an operator */
+/* constants.c. A number, or a few; a value made of known ones: computed now when small, so that nothing of its formula
+ * stays. */
+bool import_is_literal(U u);
+U import_fold(Graph *g, U u);
 /* A failure inside of an importer stays in the graph too, with its own place: the importer may return NULL. */
 TgStatus import_failure(Graph *g, TgStatus status);
 /* Inside a function an attribute may refer to one of the calling node, which may do so again one call further out: what
