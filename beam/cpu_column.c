@@ -114,19 +114,17 @@ static int64_t stretches(const Trial *p, int64_t vectors)
 
 bool cpu_stream(Trial *p, int lane)
 {
-    static const int8_t terms[] = { 4, 3, 5, 2 };
     int sum = p->number[p->nout];
-    int64_t parts = p->size[lane] % p->lanes ? 0 : stretches(p, p->size[lane] / p->lanes), unrolled = 1;
+    int64_t parts = p->size[lane] % p->lanes ? 0 : stretches(p, p->size[lane] / p->lanes), terms = 4;
     if (p->nout != 1 || p->naxis != 2 || p->shared || !parts || is_symbolic(p, lane) || is_symbolic(p, sum) ||
         far_column(p, lane, 1) < 0 || !cpu_large_columns(p, lane))
         return false;
-    for (size_t i = 0; i < sizeof terms && unrolled == 1; i++)
-        if (p->size[sum] % terms[i] == 0) unrolled = terms[i];
+    while (p->size[sum] % terms) terms--;
     cpu_lanes(p, lane, p->lanes, 1);
-    cpu_split(p, sum, unrolled, AXIS_UNROLL);
+    cpu_split(p, sum, terms, AXIS_UNROLL);
     trial_split(p, lane, parts, AXIS_THREAD, true);
-    trial_op(
-        p, (OptOp){ .kind = OPT_CARRY, .axis = (int8_t)opt_axis(p->k, sum), .factor = opt_axis(p->k, lane) });
+    OptOp carry = { .kind = OPT_CARRY, .axis = (int8_t)opt_axis(p->k, sum), .factor = opt_axis(p->k, lane) };
+    trial_op(p, carry);
     return true;
 }
 
