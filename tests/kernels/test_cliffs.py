@@ -141,6 +141,16 @@ text = dump([helper.make_node("Gather", ["x", "i"], ["g"], axis=1),
             [4, 8, 48, 48], {"i": np.array([1, 2, 7, 2, 0, 5]), "w": np.ones((6, 1, 3, 3), "f4")}, "rangeify")
 check("an index outside of a border is read without its gate", loads_with_gates(text.split("kernel -")[-1]) == 1)
 
+# Windows over an input, which keeps its order: a copy has a halo, and its channels last. Not where they are few.
+def window(channels):
+    text = dump([helper.make_node("Conv", ["x", "w"], ["y"], pads=[2, 2, 2, 2], dilations=[2, 2])],
+                [1, channels, 64, 64], {"w": np.ones((64, channels, 3, 3), "f4")}, "layout")
+    return text.count("kernel "), loads_with_gates(text.split("kernel ")[-1])
+
+
+check("windows of many channels read a copy with a halo", window(64) == (2, 0))
+check("windows of few channels read the input", window(3) == (1, 1))
+
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
              helper.make_node("Mul", ["m", "v"], ["y"])], [64, 640, 2, 2, 24],
