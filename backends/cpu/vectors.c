@@ -8,6 +8,7 @@ const VectorKind cv_kind[E_COUNT] = {
     { "i32", "int", 4, false, true },         { "u32", "unsigned int", 4, false, false },
     { "i64", "long", 8, false, true },        { "u64", "unsigned long", 8, false, false },
 };
+
 static int log2_of(uint32_t n) { return 31 - __builtin_clz(n); }
 int cv_signed(int bytes) { return bytes == 1 ? E_I8 : bytes == 2 ? E_I16 : bytes == 4 ? E_I32 : E_I64; }
 static int integer_of(int bytes, bool is_signed) { return cv_signed(bytes) + !is_signed; }
