@@ -168,6 +168,7 @@ static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
         if (!is_float) return cr_text(r, "(%s > %s ? %s : %s)", o[0], o[1], o[0], o[1]);
         r->helpers |= HELPER_MAX;
         return cr_text(r, "tg_max%s(%s, %s)", f, o[0], o[1]);
+    case UOP_MIN: return cr_text(r, "(%s < %s ? %s : %s)", o[1], o[0], o[1], o[0]);
     case UOP_IDIV: return division(r, u, o);
     case UOP_MOD:
         if (!is_float) return division(r, u, o);
@@ -396,7 +397,7 @@ static void instruction(CRender *r, const UOp *u)
 
 static bool repeats_operands(const UOp *u)
 {
-    return u->op == UOP_MAX || u->op == UOP_IDIV || u->op == UOP_MOD || u->op == UOP_SHL || u->op == UOP_SHR;
+    return u->op == UOP_MAX || u->op == UOP_MIN || u->op == UOP_IDIV || u->op == UOP_MOD || u->op == UOP_SHL || u->op == UOP_SHR;
 }
 
 static void use(CRender *r, const UOp *user, const UOp *u)

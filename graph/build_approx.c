@@ -71,7 +71,7 @@ static U exp_rest(Graph *g, U x, U n, double scale)
  * overflows where e^x does not. n ends at 129, so that f is infinite and no NaN where x is infinite. */
 U exp_(Graph *g, U x)
 {
-    const double magic = 12582912;                      /* 1.5 * 2^23: what is added to it is rounded to an integer */
+    const double magic = 12582912 + 253;    /* 1.5 * 2^23: what is added to it is rounded; 254: two powers' exponents */
     U w = widened(g, "exp", x, exp_);
     if (w) return w;
     if (x->dtype == DT_F64) return exp_double(g, x);

@@ -100,8 +100,8 @@ U exp_below(Graph *g, U x)
 {
     if (is_error(x)) return x;
     U least = uop_const_like(g, x->dtype, x->dtype == DT_F64 ? -1022 : -126), zero = uop_const_like(g, x->dtype, 0);
-    U t = mul(g, x, uop_const_like(g, x->dtype, M_LOG2E)), bounded = where(g, lt(g, zero, t), zero, t);
-    return where(g, lt(g, t, least), zero, exp2_(g, max_(g, bounded, least)));
+    U t = mul(g, x, uop_const_like(g, x->dtype, M_LOG2E));
+    return where(g, lt(g, t, least), zero, exp2_(g, max_(g, min_(g, t, zero), least)));
 }
 
 /* The sum is at least 1 and finite, so that its reciprocal is as good to a bit, and one division serves a row. */

@@ -30,6 +30,7 @@ static bool float_op(Op op, double a, double b, double c, double *r)
     case UOP_LOG2: *r = log2(a); break;
     case UOP_SIN: *r = sin(a); break;
     case UOP_POW: *r = pow(a, b); break;
+    case UOP_MIN: *r = b < a || (b == a && signbit(b)) ? b : a; break;
     case UOP_MULACC: *r = fma(a, b, c); break;
     default: return false;
     }

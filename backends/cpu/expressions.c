@@ -42,6 +42,14 @@ static const char *max_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     return cv_max(r, cv_whole(r, a, e, lanes), cv_whole(r, b, e, lanes), is_number(a), e, lanes);
 }
 
+/* The second operand is a number; of the machine's, too, the other one is the result where that is NaN. */
+static const char *min_op(CRender *r, const UOp *u, int e, uint32_t lanes)
+{
+    const char *i = cv_type(r, cv_signed(cv_kind[e].bytes), lanes), *f = machine_op(r, H_MIN, "min", e, lanes),
+               *a = cv_whole(r, u->src[0], e, lanes), *b = cv_whole(r, u->src[1], e, lanes);
+    return f ? cr_text(r, "%s(%s, %s)", f, b, a) : select_of(r, cr_text(r, "((%s)(%s < %s))", i, b, a), b, a, e, lanes);
+}
+
 static const char *compare(CRender *r, const UOp *u, uint32_t lanes)
 {
     const UOp *a = u->src[0], *b = u->src[1];
@@ -163,6 +171,7 @@ const char *cv_op(CRender *r, const UOp *u, int e, uint32_t lanes)
                        cv_operand(r, u->src[2], e, lanes));
     case UOP_CMPLT: case UOP_CMPNE: return compare(r, u, lanes);
     case UOP_MAX: return max_op(r, u, e, lanes);
+    case UOP_MIN: return min_op(r, u, e, lanes);
     case UOP_WHERE: return where_op(r, u, e, lanes);
     case UOP_EXP2: return exp2_op(r, u, e, lanes);
     case UOP_SQRT: return unary(r, u, H_SQRT, "sqrt", e, lanes);

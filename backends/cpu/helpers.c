@@ -10,9 +10,26 @@
 #define LOOP1(f, t, n, c) \
     "#ifndef tg_" f "_" t #n "\n" \
     "#define tg_" f "_" t #n "(a) ({ " t #n " x_ = (a); for (int l_ = 0; l_ < " #n "; l_++) x_[l_] = " c "(x_[l_]); x_; })\n#endif\n"
-#define LOOP2(t, n) \
-    "#ifndef tg_max_" t #n "\n" \
-    "#define tg_max_" t #n "(a, b) ({ " t #n " x_ = (a), y_ = (b); __typeof__(x_ > y_) m_ = x_ > y_; (" t #n ")((m_ & (__typeof__(m_))x_) | (~m_ & (__typeof__(m_))y_)); })\n#endif\n"
+#define LOOP2_OF(f, sign, t, n) \
+    "#ifndef tg_" f "_" t #n "\n" \
+    "#define tg_" f "_" t #n "(a, b) ({ " t #n " x_ = (a), y_ = (b); __typeof__(x_ > y_) m_ = x_ " sign " y_; (" t #n ")((m_ & (__typeof__(m_))x_) | (~m_ & (__typeof__(m_))y_)); })\n#endif\n"
+#define LOOP2(f, sign) \
+    LOOP2_OF(f, sign, "f32x", 4) LOOP2_OF(f, sign, "f32x", 8) LOOP2_OF(f, sign, "f32x", 16) \
+    LOOP2_OF(f, sign, "f64x", 2) LOOP2_OF(f, sign, "f64x", 4) LOOP2_OF(f, sign, "f64x", 8)
+/* The machine's maximum or minimum; when an operand is NaN: the second. */
+#define MACHINE2(f) \
+    "#if defined(__AVX512F__) && defined(__clang__)\n" \
+    "#define tg_" f "_f32x16(a, b) ((f32x16)__builtin_ia32_" f "ps512(a, b, 4))\n" \
+    "#define tg_" f "_f64x8(a, b) ((f64x8)__builtin_ia32_" f "pd512(a, b, 4))\n" \
+    "#elif defined(__AVX512F__)\n" \
+    "#define tg_" f "_f32x16(a, b) ((f32x16)__builtin_ia32_" f "ps512_mask(a, b, (f32x16){ 0 }, -1, 4))\n" \
+    "#define tg_" f "_f64x8(a, b) ((f64x8)__builtin_ia32_" f "pd512_mask(a, b, (f64x8){ 0 }, -1, 4))\n#endif\n" \
+    "#ifdef __AVX__\n" \
+    "#define tg_" f "_f32x8(a, b) ((f32x8)__builtin_ia32_" f "ps256(a, b))\n" \
+    "#define tg_" f "_f64x4(a, b) ((f64x4)__builtin_ia32_" f "pd256(a, b))\n#endif\n" \
+    "#ifdef __SSE2__\n" \
+    "#define tg_" f "_f32x4(a, b) ((f32x4)__builtin_ia32_" f "ps(a, b))\n" \
+    "#define tg_" f "_f64x2(a, b) ((f64x2)__builtin_ia32_" f "pd(a, b))\n#endif\n"
 #define LOOP_ALL(n) \
     "#ifndef tg_all_i32x" #n "\n" \
     "#define tg_all_i32x" #n "(a) ({ i32x" #n " x_ = (a); int y_ = -1; for (int l_ = 0; l_ < " #n "; l_++) y_ &= x_[l_]; y_; })\n#endif\n"
@@ -82,20 +99,8 @@
 #define SCALE_16(k) "__builtin_ia32_scalefps512_mask(p, n, (f32x16){ 0 }, " #k ", 4)"
 
 const char *const cpu_helper[H_COUNT] = {
-    [H_MAX] =                   /* when an operand is NaN: the second */
-        "#if defined(__AVX512F__) && defined(__clang__)\n"
-        "#define tg_max_f32x16(a, b) ((f32x16)__builtin_ia32_maxps512(a, b, 4))\n"
-        "#define tg_max_f64x8(a, b) ((f64x8)__builtin_ia32_maxpd512(a, b, 4))\n"
-        "#elif defined(__AVX512F__)\n"
-        "#define tg_max_f32x16(a, b) ((f32x16)__builtin_ia32_maxps512_mask(a, b, (f32x16){ 0 }, -1, 4))\n"
-        "#define tg_max_f64x8(a, b) ((f64x8)__builtin_ia32_maxpd512_mask(a, b, (f64x8){ 0 }, -1, 4))\n#endif\n"
-        "#ifdef __AVX__\n"
-        "#define tg_max_f32x8(a, b) ((f32x8)__builtin_ia32_maxps256(a, b))\n"
-        "#define tg_max_f64x4(a, b) ((f64x4)__builtin_ia32_maxpd256(a, b))\n#endif\n"
-        "#ifdef __SSE2__\n"
-        "#define tg_max_f32x4(a, b) ((f32x4)__builtin_ia32_maxps(a, b))\n"
-        "#define tg_max_f64x2(a, b) ((f64x2)__builtin_ia32_maxpd(a, b))\n#endif\n"
-        LOOP2("f32x", 4) LOOP2("f32x", 8) LOOP2("f32x", 16) LOOP2("f64x", 2) LOOP2("f64x", 4) LOOP2("f64x", 8),
+    [H_MAX] = MACHINE2("max") LOOP2("max", ">"),
+    [H_MIN] = MACHINE2("min") LOOP2("min", "<"),
     [H_MAX_NAN] =               /* the same, NaN when an operand is NaN */
         "#if defined(__AVX512F__) && defined(__AVX512VL__)\n"
         "#define tg_max_nan(T, I, m, a, b) ({ T a_ = (a), m_ = m(a_, b); __asm__(\"vfixupimmps $0, %2, %1, %0\" : \"+v\"(m_) : \"v\"(a_), \"v\"(0x11 - (I){ 0 })); m_; })\n"

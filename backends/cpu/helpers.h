@@ -5,6 +5,7 @@
 enum {
     H_HALF,
     H_MAX,
+    H_MIN,
     H_MAX_NAN,
     H_SQRT,
     H_TRUNC,

@@ -454,6 +454,7 @@ bool x_vector_op(Lower *l, const UOp *u, const Opnd *o, uint32_t n, Reg dst)
     }
     case UOP_MULACC: return mulacc(l, row_of(l, &fma_row, t), o, width, dst);
     case UOP_MAX: return maximum(l, t, o, width, dst);
+    case UOP_MIN: return full_float(t) && two(l, t == DT_F32 ? M_MINPS : M_MINPD, o[1], o[0], width, false, dst);
     case UOP_SQRT: return one(l, row_of(l, &sqrt_row, t), o[0], width, 0, dst);
     case UOP_TRUNC: return one(l, row_of(l, &trunc_row, t), o[0], width, TOWARDS_ZERO, dst);
     case UOP_EXP2: return exp2_op(l, u, o, width, dst);

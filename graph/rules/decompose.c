@@ -85,6 +85,9 @@ static Interval interval(V a, int depth)
     case UOP_MAX:
         x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
         return (Interval){ fmax(x.lo, y.lo), fmax(x.hi, y.hi) };
+    case UOP_MIN:
+        x = interval(a->src[0], depth - 1);
+        return (Interval){ fmin(x.lo, c), fmin(x.hi, c) };
     case UOP_MUL:
     case UOP_MULACC: {
         if (a->src[1]->op != UOP_CONST || !(fabs(c) > 0)) return all;
@@ -122,19 +125,20 @@ static V power_above(Graph *g, V n, int64_t more)
     return bits(g, shl(g, bias ? ALU2(g, ADD, n, word(g, n, bias)) : n, 23), DT_F32);
 }
 
-static V power(Graph *g, V n) { return power_above(g, n, 0); }
-
 /* Adding 1.5*2^23 leaves a float's nearest integer in the low bits of the sum, adding 127 more that plus 127, which is
- * a power's exponent. */
-enum { MAGIC = 12582912, MAGIC_BITS = 0x4b400000, MAGIC_POWER = MAGIC + 127 };
+ * a power's exponent, and twice 127 that of two powers. */
+enum { MAGIC = 12582912, MAGIC_BITS = 0x4b400000, MAGIC_POWER = MAGIC + 127, MAGIC_POWERS = MAGIC + 2 * 127 };
 
 typedef struct { V half, rest; } Powers;
 
-/* 2^n for n in -252 .. 254 as a product */
-static Powers powers(Graph *g, V n)
+/* 2^(n + more) for n + more in -252 .. 254 as a product of two powers, for each of which the exponent's bias is added
+ * before they are parted. n: an i32 whose upper 22 bits may be anything. */
+static Powers powers_above(Graph *g, V n, int64_t more)
 {
-    V half = shr(g, n, 1), rest = ALU2(g, ADD, n, ALU2(g, MUL, half, word(g, n, -1)));
-    return (Powers){ power(g, half), power(g, rest) };
+    int64_t bias = (more + 2 * 127) & 1023;
+    V sum = bias ? ALU2(g, ADD, n, word(g, n, bias)) : n, half = shr(g, sum, 1),
+      rest = ALU2(g, ADD, sum, ALU2(g, MUL, half, word(g, n, -1)));
+    return (Powers){ bits(g, shl(g, half, 23), DT_F32), bits(g, shl(g, rest, 23), DT_F32) };
 }
 
 /* a = n + f with |f| <= 1/2; 2^f by a polynomial that is 1 at 0, so whole powers are exact; 2^n in two factors, so that
@@ -156,8 +160,8 @@ static V exp2_f32(Graph *g, V a)
     }
     if (!(known.hi <= 129)) a = pick(g, less(g, top, a), top, a);
     if (!(known.lo >= -151)) a = pick(g, less(g, a, low), low, a);
-    V shifted = plus(g, a, MAGIC), f = add(g, a, times(g, plus(g, shifted, -MAGIC), -1)), n = bits(g, shifted, DT_I32);
-    Powers two = powers(g, ALU2(g, ADD, n, word(g, n, -MAGIC_BITS)));
+    V shifted = plus(g, a, MAGIC_POWERS), f = add(g, a, times(g, plus(g, shifted, -MAGIC_POWERS), -1));
+    Powers two = powers_above(g, bits(g, shifted, DT_I32), MAGIC - MAGIC_POWERS);
     return mul(g, mul(g, polynomial(g, f, k, 7), two.half), two.rest);
 }
 
@@ -264,7 +268,7 @@ static V whole_power(const Match *m)
     V n = bits(g, a->src[0], DT_I32);
     if (known.lo >= -126 && known.hi <= 128)
         return power_above(g, n, (int64_t)uop_const_float(a->src[1]) + MAGIC - MAGIC_BITS);
-    Powers two = powers(g, ALU2(g, ADD, n, word(g, n, (int64_t)uop_const_float(a->src[1]) + MAGIC - MAGIC_BITS)));
+    Powers two = powers_above(g, n, (int64_t)uop_const_float(a->src[1]) + MAGIC - MAGIC_BITS);
     return mul(g, two.half, two.rest);
 }
 
@@ -418,8 +422,20 @@ static V multiply_add(const Match *m)
     return uop_tagged(m->g, ALU3(m->g, MULACC, m->slot[X], m->slot[Y], m->slot[Z]), m->root->tag);
 }
 
+/* -MAX(x * c, d) of a negative c is the smaller of x * -c and -d: one instruction, or a comparison and a choice. */
+static V minimum(const Match *m)
+{
+    Graph *g = m->g;
+    V x = m->slot[X];
+    if (x->dtype != DT_F32 && x->dtype != DT_F64) return NULL;
+    double c = uop_const_float(m->slot[C]), d = uop_const_float(m->slot[D]);
+    if (!(c < 0) || isnan(d)) return NULL;
+    return ALU2(g, MIN, c < -1 || c > -1 ? times(g, x, -c) : x, num(g, x, -d));
+}
+
 static const Rule select[] = {
     /* name          see                                write               only if   make */
+    { "min",         P(MUL, P(MAX, P(MUL, x, c), d), minus_one), NULL,     NULL,     minimum },
     { "mulacc",      P(ADD, P(MUL, x, y), z),           NULL,               has_fma,  multiply_add },
     { "div-constant", P(DIV, x, c),                     NULL,               NULL,     by_reciprocal },
     { "div-shift",   P(IDIV, x, c),                     NULL,               NULL,     shift_for_div },

@@ -128,6 +128,7 @@ static void case_build(Case *c)
             /* out of range: as the machine likes */
             if (c->op == UOP_CAST && dtype_is_float(t) && dtype_is_int(c->to))
                 c->v[s][e] = scalar_of(fabs(scalar_real(c->v[s][e])));
+            if (c->op == UOP_MIN && s == 1 && isnan(scalar_real(c->v[s][e]))) c->v[s][e] = scalar_of(1);
             if (c->constant && s == 1) c->v[s][e] = c->v[s][0];
             put(c->in[s], t, e, c->v[s][e]);
         }
@@ -180,7 +181,7 @@ static bool legal(Op op, DType t)
     bool f = t == DT_F32 || t == DT_F64, half = t == DT_F16 || t == DT_BF16;
     switch (op) {
     case UOP_RECIP: case UOP_SQRT: case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: case UOP_DIV: return f;
-    case UOP_TRUNC: return f;
+    case UOP_TRUNC: case UOP_MIN: return f;
     case UOP_ADD: case UOP_MUL: case UOP_MAX: case UOP_CMPLT: case UOP_CMPNE: return !half;
     case UOP_MULACC: return !half && t != DT_BOOL;
     case UOP_XOR: case UOP_OR: case UOP_AND: return dtype_is_int(t) || t == DT_BOOL;
