@@ -102,8 +102,14 @@ static int access_weight(const UOp *u, uint64_t reduces)
     return u->op == UOP_STORE ? (reduces ? 20 : 400) : reduces ? 2 : 40;
 }
 
-/* A logarithm or an exponential of lanes costs what a scalar's does: more than scattered stores of its lanes. */
-static int work_weight(const UOp *u) { return u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN ? 20 : 0; }
+/* Lanes compute together what scalars do one by one: four operations are worth what a scattered load and store of the
+ * lanes take beyond a scalar's (150,000 floats to a transposed place: one operation 0.18 ms, in lanes 0.27; the eight of
+ * a HardSwish 0.51, 0.20). Beside reduces exponentials and their like alone count. */
+static int work_weight(const UOp *u, uint64_t reduces)
+{
+    if (u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN) return reduces ? 20 : 150;
+    return !reduces && op_is((Op)u->op, FLAG_ALU) && dtype_is_float((DType)u->dtype) ? 12 : 0;
+}
 
 /* Contiguous accesses and long computations count for a lane axis, scattered accesses against it, and look-ups for it a
  * little, which data scatter along any axis; a reduce axis serves only where no store axis does. Of a CPU's lanes more
@@ -115,7 +121,7 @@ static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t
     bool square;
     for (uint32_t j = 0; j < n; j++) {
         const UOp *u = order[j];
-        if (u->ranges & range_bit(r) && !x->gpu) score += work_weight(u);
+        if (u->ranges & range_bit(r) && !x->gpu) score += work_weight(u, reduces);
         if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX ||
             !(u->src[0]->ranges & range_bit(r)))
             continue;
@@ -447,11 +453,13 @@ static const UOp *moved_together(Expand *x, const UOp *u)
 }
 
 /* A load of lanes at known distances within twice their number, as one or two vectors of what lies between the first
- * and the last, and a shuffle; NULL: it is none. */
-static const UOp *load_around(Expand *x, const UOp *address)
+ * and the last, and a shuffle; NULL: it is none. Of a LOAD's sources those behind the address are for all lanes. */
+static const UOp *load_around(Expand *x, const UOp *const *src, uint32_t nsrc)
 {
     Graph *g = x->g;
-    const UOp *at = address->op == UOP_INDEX && address->src[0]->op == UOP_PARAM && !x->gpu ? address->src[1] : NULL,
+    if (nsrc > 2 && uop_rank(src[2])) return NULL;
+    const UOp *address = src[0],
+              *at = address->op == UOP_INDEX && address->src[0]->op == UOP_PARAM && !x->gpu ? address->src[1] : NULL,
               *lane[64], *part[2] = { NULL, NULL };
     int64_t place[64], n = at && at->op == UOP_STACK ? at->nsrc : 0, least = 0, most = 0, first = 0, width = n;
     if (n < 4 || n * dtype_size((DType)address->dtype) > x->vector_bytes || address->dtype == DT_BOOL) return NULL;
@@ -470,14 +478,26 @@ static const UOp *load_around(Expand *x, const UOp *address)
         const UOp *begin =
                       rewriter_run(x->rw, index_math(g, UOP_ADD, at->src[first], uop_index(g, k ? span - width : 0))),
                   *size = uop_index(g, width);
-        part[k] =
-            UOP(g, UOP_LOAD, DT_VOID, NO_ARG,
-                UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, address->src[0], uop_sizes(g, &begin, 1), uop_sizes(g, &size, 1)));
+        const UOp *between[3] = { UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, address->src[0], uop_sizes(g, &begin, 1),
+                                      uop_sizes(g, &size, 1)) };
+        if (nsrc > 2) between[1] = src[1], between[2] = src[2];
+        part[k] = uop_new(g, UOP_LOAD, DT_VOID, NO_ARG, between, nsrc);
     }
     for (int64_t i = 0; i < n; i++)
         lane[i] = place[i] - least < width ? lane_at(x, part[0], place[i] - least)
                                            : lane_at(x, part[1], place[i] - least - (span - width));
     return uop_new(g, UOP_STACK, DT_VOID, NO_ARG, lane, (uint32_t)n);
+}
+
+/* A LOAD of a parameter whose gate the replica decides has none, or is what stands for the closed one. (Values on chip
+ * keep theirs, by which what is stored and what is loaded meet.) */
+static bool is_settled(Expand *x, const UOp *u, const UOp **src, uint32_t *nsrc)
+{
+    if (u->op != UOP_LOAD || u->nsrc < 3 || uop_addressed(u->src[0])->op != UOP_PARAM) return false;
+    src[2] = rewriter_run(x->rw, src[2]);
+    if (src[2]->op != UOP_CONST) return false;
+    *nsrc = 1;
+    return !src[2]->arg.i;
 }
 
 /* One node under the assignment in x->at. */
@@ -489,15 +509,18 @@ static const UOp *expand_one(Expand *x, const UOp *u)
     if (u->op == UOP_END) return expand_end(x, u);
     const UOp *together = moved_together(x, u);
     if (together) return together;
-    for (uint32_t k = 0; k < u->nsrc; k++) src[k] = now(x, u->src[k]);
+    uint32_t nsrc = u->nsrc;
+    for (uint32_t k = 0; k < nsrc; k++) src[k] = now(x, u->src[k]);
+    if (is_settled(x, u, src, &nsrc)) return src[1];
     if (u->op == UOP_INDEX && is_value(u->src[0])) return elements(x, src[0], rewriter_run(x->rw, src[1]));
     if (u->op == UOP_INDEX) return address(x, src[0], rewriter_run(x->rw, src[1]));
     if (u->op == UOP_SHRINK) src[1] = uop_sizes(x->g, (const UOp *[]){ rewriter_run(x->rw, src[1]->src[0]) }, 1);
     if (u->op == UOP_LOAD || u->op == UOP_STORE || (op_is((Op)u->op, FLAG_ALU) && !is_index_math(u)))
-        for (uint32_t k = 0; k < u->nsrc; k++) src[k] = in_lanes(x, src[k]);
-    if (u->op == UOP_LOAD && u->nsrc > 2) src[0] = widen_address(x, src[0], src[2]);
-    const UOp *around = u->op == UOP_LOAD && u->nsrc == 1 ? load_around(x, src[0]) : NULL;
-    return around ? around : uop_with(x->g, u, src);
+        for (uint32_t k = 0; k < nsrc; k++) src[k] = in_lanes(x, src[k]);
+    if (u->op != UOP_LOAD) return uop_with(x->g, u, src);
+    if (nsrc > 2) src[0] = widen_address(x, src[0], src[2]);
+    const UOp *around = load_around(x, src, nsrc);
+    return around ? around : uop_tagged(x->g, uop_new(x->g, UOP_LOAD, (DType)u->dtype, u->arg, src, nsrc), u->tag);
 }
 
 static void expand_node(Expand *x, const UOp *u)

@@ -151,6 +151,26 @@ def window(channels):
 check("windows of many channels read a copy with a halo", window(64) == (2, 0))
 check("windows of few channels read the input", window(3) == (1, 1))
 
+# A long formula whose results lie far from each other, whatever the loop: lanes all the same, but not for a short one.
+def turned(op):
+    text = dump([helper.make_node(op, ["x"], ["t"]), helper.make_node("Transpose", ["t"], ["y"], perm=[1, 0, 2])],
+                [100, 1500, 3], {}, "source")
+    return len(re.findall(r"const f32x8 v\d+ = ", text)) > 0
+
+
+check("a long formula is in lanes though its results are scattered", turned("Tanh") and turned("HardSwish"))
+check("a single operation is not", not turned("Neg"))
+
+# Every other column of a window with a border: only the first vector of a line meets it.
+text = dump([helper.make_node("Conv", ["x", "w"], ["y"], group=16, pads=[1, 1, 1, 1], strides=[2, 2])], [1, 16, 112, 112],
+            {"w": np.ones((16, 1, 3, 3), "f4")}, "source").split("void r_")[-1]
+check("the vectors of a line that its border cannot meet are read whole", text.count("[7] & 1) ?") == 1)
+
+# A transposed convolution: threads take lines of the picture, of each a column of tiles is copied for all channels.
+text = dump([helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2])], [1, 128, 64, 64],
+            {"w": np.ones((128, 64, 2, 2), "f4")}, "plan")
+check("lines of a picture go outside of the channels that read them", "threads 64" in text)
+
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
              helper.make_node("Mul", ["m", "v"], ["y"])], [64, 640, 2, 2, 24],
