@@ -349,6 +349,22 @@ static void unroll_terms(Trial *p, const Tile *tile)
     if (!divided) pad_terms(p, range_number(last), last->src[0]->vmax, tile);
 }
 
+/* The columns' loops: the lanes', and others of the output along which all columns vary (lines of a picture), which go
+ * outside of the rows' like it. The longest. */
+static int order_columns(Trial *p, int lane, uint64_t inside)
+{
+    uint64_t others = cpu_batch(p) ? 0 : p->outs & ~inside & ~(UINT64_C(1) << lane);
+    int longest = lane;
+    for (uint64_t m = others; m; m &= m - 1) {
+        int number = __builtin_ctzll(m);
+        if (is_symbolic(p, number)) continue;
+        cpu_move_out(p, number, inside);
+        if (trial_size(p, number) > trial_size(p, longest)) longest = number;
+    }
+    cpu_move_out(p, lane, inside);
+    return longest;
+}
+
 void cpu_contract(Trial *p, int lane)
 {
     int64_t n = p->size[lane];
@@ -368,13 +384,13 @@ void cpu_contract(Trial *p, int lane)
     for (uint32_t i = 0; i < 64; i++)
         if ((int)i != lane && (!(p->outs >> i & 1) || trial_shares(p, (int)i, lane))) inside |= UINT64_C(1) << i;
     /* short sums wait for what they store: row by row */
-    if (!cpu_batch(p) || p->reduced > SHORT_SUM) cpu_move_out(p, lane, inside);
+    int longest = !cpu_batch(p) || p->reduced > SHORT_SUM ? order_columns(p, lane, inside) : lane;
     cpu_unroll_parts(p);
     cut_sum(p->out, p->k, p->t, TERMS);
     unroll_terms(p, &best);
     if (cut) cpu_share_columns(p, lane);
     /* of a batch each thread takes some whole */
-    else cpu_share(p, columns || (!cpu_batch(p) && best.m < 0) ? lane : -1);
+    else cpu_share(p, columns ? longest : !cpu_batch(p) && best.m < 0 ? lane : -1);
     trial_pack(p);
     cpu_stage(p, lane, best.nv);
     cpu_carry(p, lane, best.nv);
