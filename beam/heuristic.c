@@ -71,14 +71,24 @@ static void reduce_lanes(Trial *p, int number, bool single)
         cpu_split(p, number, iterations_together(p, trial_size(p, number)), AXIS_UNROLL);
 }
 
+/* Do groups of f iterations make up a loop, or nearly, so that the last begins a little earlier, with one for each
+ * thread? */
+static bool in_groups(const Trial *p, int number, int64_t f)
+{
+    int64_t n = trial_size(p, number);
+    return cpu_divisor(p, number) % f == 0 ||
+        (!is_symbolic(p, number) && ceil_to(n, f) - n <= n / 8 && ceil_to(n, f) / f >= p->t->threads);
+}
+
+/* Several vectors at once take whole lines of what is reduced across its rows (the greatest of each of 1686 columns in
+ * 1470 rows: 3.4 ms in single vectors, 1.3 by four). */
 static void lanes_on(Trial *p, int number, int64_t replicas)
 {
     int64_t n = p->size[number], w = floor_power(n < p->lanes ? n : p->lanes);
     if (w < 4) return;
     cpu_lanes(p, number, w, 1);
     for (int64_t f = replicas; f > 1; f /= 2)
-        if (opt_axis(p->k, number) >= 0 && cpu_divisor(p, number) % f == 0 && cpu_split(p, number, f, AXIS_UPCAST))
-            return;
+        if (opt_axis(p->k, number) >= 0 && in_groups(p, number, f) && cpu_split(p, number, f, AXIS_UPCAST)) return;
 }
 
 /* What is moved between the lanes of one loop and the iterations of another: a square of both where each has enough,

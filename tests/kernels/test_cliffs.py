@@ -171,6 +171,10 @@ text = dump([helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2]
             {"w": np.ones((128, 64, 2, 2), "f4")}, "plan")
 check("lines of a picture go outside of the channels that read them", "threads 64" in text)
 
+# A column of rows that lie far from each other: several vectors of a line, though their number divides nothing.
+text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)], [1470, 1686], {"axes": np.array([0])}, "plan")
+check("a reduce across lines takes whole ones", "threads 53" in text)
+
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
              helper.make_node("Mul", ["m", "v"], ["y"])], [64, 640, 2, 2, 24],
