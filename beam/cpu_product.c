@@ -27,10 +27,11 @@ enum {
     LINE = 64
 };
 /* Cycles from one product of an accumulator to its next, of a loop beside its products, and of each load in it
- * (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216 of 6 x 4); the rate of tiles whose rows push each other out of
+ * (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216 of 6 x 4); loads that a cycle has of the two that a core may
+ * begin, where nothing else fills it (37650 x 100 by 50 columns: 7.2 ms in tiles of 13 x 1, 3.9 of 6 x 2); the rate of tiles whose rows push each other out of
  * the cache, and of those whose places need registers; shares of tiles that are filled: at least, and for another cut;
  * what loops that are merged must gain. */
-static const double fma_latency = 4, loop_cycles = 0.6, load_cycles = 0.1, crowded_rate = 0.6, scattered_rate = 0.8,
+static const double fma_latency = 4, loop_cycles = 0.6, load_cycles = 0.1, loads_a_cycle = 1.6, crowded_rate = 0.6, scattered_rate = 0.8,
                     least_filled = 0.7, better_filled = 0.02, merged_gain = 0.04;
 /* How much of a core's cache a column of tiles may fill, and bytes a cycle from beyond it: 450 x 12544 by 1024 columns
  * takes 49 ms in tiles of 6 x 4 vectors (3.2 MB a column), 33 ms in those of 12 x 2 (1.6 of 2 MB), on two cores. */
@@ -90,7 +91,7 @@ static double tile_score(const Trial *p, const TileKind *t, int64_t mr, int64_t 
 {
     bool owns = t->owns;
     double fma = (double)(mr * nv), loads = owns ? fma + (double)nv : (double)(mr + nv),
-           cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
+           cycles = fmax(fma / 2, owns ? loads / 2 : loads / loads_a_cycle);
     if (m > mr) cycles = fmax(cycles, column_cycles(p, t->lane, nv));
     int32_t loads_bytes = p->t->load_bytes ? p->t->load_bytes : LOAD_BYTES;
     if (!owns) cycles = fmax(cycles, (double)(nv * p->t->vector_bytes) / (vector_share * loads_bytes));
