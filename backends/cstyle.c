@@ -397,7 +397,8 @@ static void instruction(CRender *r, const UOp *u)
 
 static bool repeats_operands(const UOp *u)
 {
-    return u->op == UOP_MAX || u->op == UOP_MIN || u->op == UOP_IDIV || u->op == UOP_MOD || u->op == UOP_SHL || u->op == UOP_SHR;
+    return u->op == UOP_MAX || u->op == UOP_MIN || u->op == UOP_IDIV || u->op == UOP_MOD || u->op == UOP_SHL ||
+        u->op == UOP_SHR;
 }
 
 static void use(CRender *r, const UOp *user, const UOp *u)

@@ -28,11 +28,11 @@ enum {
 };
 /* Cycles from one product of an accumulator to its next, of a loop beside its products, and of each load in it
  * (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216 of 6 x 4); loads that a cycle has of the two that a core may
- * begin, where nothing else fills it (37650 x 100 by 50 columns: 7.2 ms in tiles of 13 x 1, 3.9 of 6 x 2); the rate of tiles whose rows push each other out of
- * the cache, and of those whose places need registers; shares of tiles that are filled: at least, and for another cut;
- * what loops that are merged must gain. */
-static const double fma_latency = 4, loop_cycles = 0.6, load_cycles = 0.1, loads_a_cycle = 1.6, crowded_rate = 0.6, scattered_rate = 0.8,
-                    least_filled = 0.7, better_filled = 0.02, merged_gain = 0.04;
+ * begin, where nothing else fills it (37650 x 100 by 50 columns: 7.2 ms in tiles of 13 x 1, 3.9 of 6 x 2); the rate of
+ * tiles whose rows push each other out of the cache, and of those whose places need registers; shares of tiles that are
+ * filled: at least, and for another cut; what loops that are merged must gain. */
+static const double fma_latency = 4, loop_cycles = 0.6, load_cycles = 0.1, loads_a_cycle = 1.6, crowded_rate = 0.6,
+                    scattered_rate = 0.8, least_filled = 0.7, better_filled = 0.02, merged_gain = 0.04;
 /* How much of a core's cache a column of tiles may fill, and bytes a cycle from beyond it: 450 x 12544 by 1024 columns
  * takes 49 ms in tiles of 6 x 4 vectors (3.2 MB a column), 33 ms in those of 12 x 2 (1.6 of 2 MB), on two cores. */
 static const double column_share = 0.875, beyond_rate = 6;
@@ -350,8 +350,8 @@ static void unroll_terms(Trial *p, const Tile *tile)
     if (!divided) pad_terms(p, range_number(last), last->src[0]->vmax, tile);
 }
 
-/* The columns' loops: the lanes', and others of the output along which all columns vary (lines of a picture), which go
- * outside of the rows' like it. The longest. */
+/* Moves the columns' loops outside of the rows': the lanes' loop, and others of the output along which all columns vary
+ * (lines of a picture). Returns the longest of them. */
 static int order_columns(Trial *p, int lane, uint64_t inside)
 {
     uint64_t others = cpu_batch(p) ? 0 : p->outs & ~inside & ~(UINT64_C(1) << lane);

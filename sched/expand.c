@@ -103,8 +103,8 @@ static int access_weight(const UOp *u, uint64_t reduces)
 }
 
 /* Lanes compute together what scalars do one by one: four operations are worth what a scattered load and store of the
- * lanes take beyond a scalar's (150,000 floats to a transposed place: one operation 0.18 ms, in lanes 0.27; the eight of
- * a HardSwish 0.51, 0.20). Beside reduces exponentials and their like alone count. */
+ * lanes take beyond a scalar's (150,000 floats to a transposed place: one operation 0.18 ms, in lanes 0.27; the eight
+ * of a HardSwish 0.51, 0.20). Beside reduces exponentials and their like alone count. */
 static int work_weight(const UOp *u, uint64_t reduces)
 {
     if (u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN) return reduces ? 20 : 150;
@@ -453,11 +453,11 @@ static const UOp *moved_together(Expand *x, const UOp *u)
 }
 
 /* A load of lanes at known distances within twice their number, as one or two vectors of what lies between the first
- * and the last, and a shuffle; NULL: it is none. Of a LOAD's sources those behind the address are for all lanes. */
+ * and the last, and a shuffle; NULL: it is none. What a LOAD's gate leaves, and the gate, are one for all lanes. */
 static const UOp *load_around(Expand *x, const UOp *const *src, uint32_t nsrc)
 {
     Graph *g = x->g;
-    if (nsrc > 2 && uop_rank(src[2])) return NULL;
+    if (nsrc > 2 && (uop_rank(src[1]) || uop_rank(src[2]))) return NULL;
     const UOp *address = src[0],
               *at = address->op == UOP_INDEX && address->src[0]->op == UOP_PARAM && !x->gpu ? address->src[1] : NULL,
               *lane[64], *part[2] = { NULL, NULL };
@@ -478,10 +478,10 @@ static const UOp *load_around(Expand *x, const UOp *const *src, uint32_t nsrc)
         const UOp *begin =
                       rewriter_run(x->rw, index_math(g, UOP_ADD, at->src[first], uop_index(g, k ? span - width : 0))),
                   *size = uop_index(g, width);
-        const UOp *between[3] = { UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, address->src[0], uop_sizes(g, &begin, 1),
-                                      uop_sizes(g, &size, 1)) };
-        if (nsrc > 2) between[1] = src[1], between[2] = src[2];
-        part[k] = uop_new(g, UOP_LOAD, DT_VOID, NO_ARG, between, nsrc);
+        const UOp *of[3] = { UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, address->src[0], uop_sizes(g, &begin, 1),
+                                 uop_sizes(g, &size, 1)) };
+        if (nsrc > 2) of[1] = src[1], of[2] = src[2];
+        part[k] = uop_new(g, UOP_LOAD, DT_VOID, NO_ARG, of, nsrc);
     }
     for (int64_t i = 0; i < n; i++)
         lane[i] = place[i] - least < width ? lane_at(x, part[0], place[i] - least)

@@ -20,7 +20,7 @@
  * windows SHRINK(memory, begin, span): rows of 64 bytes, at a stride, which wmma_stride finds in the span; C goes to
  * LOCAL memory and is read there. A horizontal reduction is REDUCE with axes {0} and a shape of (1). A term of a sum
  * that is a sum of floats itself has the tag TERM_TAG: linearize tells it from the sum of the terms.
- * 5. After select: only what the device says; DIV, MULACC, MAX for it.
+ * 5. After select: only what the device says; DIV, MIN, MULACC, MAX for it.
  * 6. After linearize: LINEAR of instructions in order:
  *      PARAM, DEFINE_VAR, BUFFER (LOCAL array, or REG variable of shape () or (L)), CONST, SPECIAL      definitions
  *      RANGE .. END(RANGE)                   a loop; THREAD ranges run over the part of the caller (begin .. end)

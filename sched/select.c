@@ -2,7 +2,7 @@
  *
  * A sum of f16 or bf16 is kept in f32 and rounded once, where the target has no arithmetic of its own; casts between
  * them and types other than f32 go through f32. The rest is rules (graph/rules/decompose.c): one rounded division,
- * MULACC, shifts, polynomials, narrow arithmetic.
+ * MULACC, MIN, shifts, polynomials, narrow arithmetic.
  */
 #include <stdlib.h>
 
