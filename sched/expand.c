@@ -489,9 +489,9 @@ static const UOp *load_around(Expand *x, const UOp *const *src, uint32_t nsrc)
     return uop_new(g, UOP_STACK, DT_VOID, NO_ARG, lane, (uint32_t)n);
 }
 
-/* A LOAD of a parameter whose gate the replica decides has none, or is what stands for the closed one. (Values on chip
+/* Simplifies the gate of a parameter's LOAD for this replica: an open one goes. true: it is closed. (Values on chip
  * keep theirs, by which what is stored and what is loaded meet.) */
-static bool is_settled(Expand *x, const UOp *u, const UOp **src, uint32_t *nsrc)
+static bool is_closed(Expand *x, const UOp *u, const UOp **src, uint32_t *nsrc)
 {
     if (u->op != UOP_LOAD || u->nsrc < 3 || uop_addressed(u->src[0])->op != UOP_PARAM) return false;
     src[2] = rewriter_run(x->rw, src[2]);
@@ -511,7 +511,7 @@ static const UOp *expand_one(Expand *x, const UOp *u)
     if (together) return together;
     uint32_t nsrc = u->nsrc;
     for (uint32_t k = 0; k < nsrc; k++) src[k] = now(x, u->src[k]);
-    if (is_settled(x, u, src, &nsrc)) return src[1];
+    if (is_closed(x, u, src, &nsrc)) return src[1];
     if (u->op == UOP_INDEX && is_value(u->src[0])) return elements(x, src[0], rewriter_run(x->rw, src[1]));
     if (u->op == UOP_INDEX) return address(x, src[0], rewriter_run(x->rw, src[1]));
     if (u->op == UOP_SHRINK) src[1] = uop_sizes(x->g, (const UOp *[]){ rewriter_run(x->rw, src[1]->src[0]) }, 1);

@@ -86,8 +86,8 @@ static Interval interval(V a, int depth)
         x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
         return (Interval){ fmax(x.lo, y.lo), fmax(x.hi, y.hi) };
     case UOP_MIN:
-        x = interval(a->src[0], depth - 1);
-        return (Interval){ fmin(x.lo, c), fmin(x.hi, c) };
+        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
+        return (Interval){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };
     case UOP_MUL:
     case UOP_MULACC: {
         if (a->src[1]->op != UOP_CONST || !(fabs(c) > 0)) return all;
