@@ -42,7 +42,7 @@ static const char *max_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     return cv_max(r, cv_whole(r, a, e, lanes), cv_whole(r, b, e, lanes), is_number(a), e, lanes);
 }
 
-/* The second operand is a number; of the machine's, too, the other one is the result where that is NaN. */
+/* Of the machine's the second operand is the result where one is NaN. */
 static const char *min_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     const char *i = cv_type(r, cv_signed(cv_kind[e].bytes), lanes), *f = machine_op(r, H_MIN, "min", e, lanes),

@@ -193,6 +193,16 @@ const char *const cpu_helper[H_COUNT] = {
         "#define tg_widen_at_once(T, M, sign, s, a) ({ T y_; __asm__(\"vpmov\" sign \"x\" s \"d %1, %0\" : \"=v\"(y_) : \"vm\"(a)); y_; })\n"
         "#if defined(__AVX512F__) && !defined(__clang__)\n#define tg_widen_16 tg_widen_at_once\n#else\n#define tg_widen_16 tg_widens\n#endif\n"
         "#if defined(__AVX2__) && !defined(__clang__)\n#define tg_widen_8 tg_widen_at_once\n#else\n#define tg_widen_8 tg_widens\n#endif\n",
+    [H_NARROW] =                /* the low bytes (s: b) or halves (w) of 32 bits each; GCC takes them one by one */
+        "#define tg_narrows(T, s, a) __builtin_convertvector(a, T)\n"
+        "#define tg_narrow_at_once(T, s, a) ({ T y_; __asm__(\"vpmovd\" #s \" %1, %0\" : \"=v\"(y_) : \"v\"(a)); y_; })\n"
+        "#if defined(__AVX512F__) && !defined(__clang__)\n#define tg_narrow_16 tg_narrow_at_once\n#else\n#define tg_narrow_16 tg_narrows\n#endif\n"
+        "#if defined(__AVX512VL__) && !defined(__clang__)\n#define tg_narrow_8 tg_narrow_at_once\n"
+        "#elif defined(__AVX2__) && !defined(__clang__)\n"
+        "typedef unsigned char tg_u8x32 __attribute__((vector_size(32)));\n"
+        "#define tg_narrow_8_b(T, a) ((T)__builtin_shufflevector((tg_u8x32)(a), (tg_u8x32)(a), 0, 4, 8, 12, 16, 20, 24, 28))\n"
+        "#define tg_narrow_8_w(T, a) __builtin_convertvector(a, T)\n#define tg_narrow_8(T, s, a) tg_narrow_8_##s(T, a)\n"
+        "#else\n#define tg_narrow_8 tg_narrows\n#endif\n",
     [H_HALF] =                  /* scalars; f16: the exponent is moved by a product, so that denormals come out right */
         ALWAYS "float tg_bf16(unsigned short h)\n{\n    return (union { unsigned int i; float f; }){ (unsigned int)h << 16 }.f;\n}\n"
         ALWAYS "unsigned short tg_to_bf16(float f)\n{\n    unsigned int i = (union { float f; unsigned int i; }){ f }.i;\n"

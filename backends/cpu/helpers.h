@@ -20,6 +20,7 @@ enum {
     H_GATHER,
     H_DOT,
     H_WIDEN,
+    H_NARROW,
     H_COUNT
 };
 extern const char *const cpu_helper[H_COUNT];

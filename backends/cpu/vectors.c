@@ -100,6 +100,14 @@ static const char *convert_step(CRender *r, const char *s, int to, uint32_t lane
     return cr_text(r, "__builtin_convertvector(%s, %s)", s, cv_type(r, to, lanes));
 }
 
+/* 32 bits each, of what fills a register, are cut to fewer. */
+static const char *narrow_step(CRender *r, const char *s, int to, uint32_t lanes)
+{
+    if (lanes != 16 && lanes != 8) return convert_step(r, s, to, lanes);
+    cv_want(r, H_NARROW);
+    return cr_text(r, "tg_narrow_%u(%s, %s, %s)", lanes, cv_type(r, to, lanes), cv_kind[to].bytes == 1 ? "b" : "w", s);
+}
+
 /* What fills a register is widened to 32 bits by one instruction. */
 static const char *widen_step(CRender *r, const char *s, int *from, int target, uint32_t lanes)
 {
@@ -127,8 +135,10 @@ const char *cv_convert(CRender *r, const char *s, int from, int to, uint32_t lan
             return cr_text(r, "((%s)%s)", cv_type(r, to, lanes), s);
     } else if (!cv_kind[to].is_float && cv_kind[to].bytes < 4) {
         s = convert_step(r, s, E_I32, lanes);
+        from = E_I32;
     }
-    return convert_step(r, s, to, lanes);
+    bool words = !cv_kind[from].is_float && cv_kind[from].bytes == 4;
+    return words && !cv_kind[to].is_float && cv_kind[to].bytes < 4 ? narrow_step(r, s, to, lanes) : convert_step(r, s, to, lanes);
 }
 
 /* C makes an int of narrower integers in an expression, and a long of indices; vectors of another type take none. */
