@@ -53,8 +53,8 @@ static const double gathered = 0.6, missed = 3, broadcast = 0.5, shuffled = 2, b
                     much = 1.5, worth = 0.55;
 
 /* Lanes that lie at a stride of whole pages share the sets of a cache, which holds fewer than there are lanes: each
- * access misses. Loaded places are gathered at once. Every other element, or all backwards, is two vectors and a shuffle
- * (expand.c). */
+ * access misses. Loaded places are gathered at once. Every other element, or all backwards, is two vectors and a
+ * shuffle (expand.c). */
 static double conflict(const Trial *p, const Access *a, int number)
 {
     int64_t step = a->step[number];

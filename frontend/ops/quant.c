@@ -70,8 +70,8 @@ static bool is_zero(Graph *g, U x)
     return uop_numel(x) == 1 && values_of(g, x, &v, 1) && v && uop_is_int_const(v, 0);
 }
 
-/* y rounded to even, plus zero (of type t, or NULL for 0), within t. Cut to the ends first, which are whole, it is
- * small: adding 1.5 * 2^23 (f64: 2^52) leaves no digits behind the point. */
+/* y rounded to even, plus zero (of type t, or NULL for 0), within t; the greatest for NaN. Cut to the ends first, which
+ * are whole, it is small: adding 1.5 * 2^23 (f64: 2^52) leaves no digits behind the point. */
 static U rounded(Graph *g, U y, U zero, DType t)
 {
     if (is_error(y) || (y->dtype != DT_F64 && y->dtype != DT_F32)) y = f32(g, y);
@@ -81,7 +81,7 @@ static U rounded(Graph *g, U y, U zero, DType t)
       most = scalar(g, f, (double)dtype_max(t)), big = scalar(g, f, f == DT_F64 ? 0x1.8p52 : 0x1.8p23);
     if (z) least = sub(g, least, z), most = sub(g, most, z);
     y = max_(g, y, least);
-    y = sub(g, add(g, where(g, lt(g, most, y), most, y), big), big);
+    y = sub(g, add(g, where(g, lt(g, y, most), y, most), big), big);
     return cast(g, z && !is_zero(g, zero) ? add(g, y, z) : y, t);
 }
 

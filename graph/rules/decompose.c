@@ -48,8 +48,6 @@ static V polynomial(Graph *g, V a, const double *k, int n)
 
 /* ---- where a float lies ---- */
 
-typedef struct { double lo, hi; } Interval;
-
 /* An end of a sum, rounded as the sum is; `open` where it may lie beyond what is found here. */
 static double end_of_sum(DType t, double a, double b, double open)
 {
@@ -58,60 +56,59 @@ static double end_of_sum(DType t, double a, double b, double open)
 }
 
 /* A float whose sign is cleared. */
-static Interval of_bits(V image)
+static FloatBounds of_bits(V image)
 {
     bool cleared = image->dtype == DT_U32 && image->op == UOP_AND && uop_is_const(image->src[1]) &&
         (image->src[1]->arg.i & 0xffffffff) == 0x7fffffff;
-    return (Interval){ cleared ? 0 : -INFINITY, INFINITY };
+    return (FloatBounds){ cleared ? 0 : -INFINITY, INFINITY };
 }
 
-/* Where a float lies, unless it is NaN. */
-static Interval interval(V a, int depth)
+FloatBounds float_bounds(V a, int depth)
 {
-    static const Interval all = { -INFINITY, INFINITY };
-    Interval x, y;
+    static const FloatBounds all = { -INFINITY, INFINITY };
+    FloatBounds x, y;
     DType t = (DType)a->dtype;
     double c = 0;
-    if (a->op == UOP_CONST) return (Interval){ uop_const_float(a), uop_const_float(a) };
+    if (a->op == UOP_CONST) return (FloatBounds){ uop_const_float(a), uop_const_float(a) };
     if (!depth || !a->nsrc) return all;
     if (a->op == UOP_CAST && dtype_is_int((DType)a->src[0]->dtype) && a->src[0]->dtype != DT_U64)
-        return (Interval){ dtype_round(t, (double)a->src[0]->vmin), dtype_round(t, (double)a->src[0]->vmax) };
+        return (FloatBounds){ dtype_round(t, (double)a->src[0]->vmin), dtype_round(t, (double)a->src[0]->vmax) };
     if (a->nsrc > 1 && a->src[1]->op == UOP_CONST && dtype_is_float((DType)a->src[1]->dtype))
         c = uop_const_float(a->src[1]);
     switch (a->op) {
     case UOP_BITCAST: return of_bits(a->src[0]);
     case UOP_CAST:
-    case UOP_TRUNC: return dtype_is_float((DType)a->src[0]->dtype) ? interval(a->src[0], depth - 1) : all;
+    case UOP_TRUNC: return dtype_is_float((DType)a->src[0]->dtype) ? float_bounds(a->src[0], depth - 1) : all;
     case UOP_MAX:
-        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
-        return (Interval){ fmax(x.lo, y.lo), fmax(x.hi, y.hi) };
+        x = float_bounds(a->src[0], depth - 1), y = float_bounds(a->src[1], depth - 1);
+        return (FloatBounds){ fmax(x.lo, y.lo), fmax(x.hi, y.hi) };
     case UOP_MIN:
-        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
-        return (Interval){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };
+        x = float_bounds(a->src[0], depth - 1), y = float_bounds(a->src[1], depth - 1);
+        return (FloatBounds){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };
     case UOP_MUL:
     case UOP_MULACC: {
         if (a->src[1]->op != UOP_CONST || !(fabs(c) > 0)) return all;
-        x = interval(a->src[0], depth - 1);
+        x = float_bounds(a->src[0], depth - 1);
         double low = (c < 0 ? x.hi : x.lo) * c, high = (c < 0 ? x.lo : x.hi) * c, l = dtype_round(t, low),
                h = dtype_round(t, high);
-        if (a->op == UOP_MUL) return (Interval){ l, h };
-        y = interval(a->src[2], depth - 1);             /* rounded once or twice */
-        return (Interval){ fmin(end_of_sum(t, low, y.lo, -INFINITY), end_of_sum(t, l, y.lo, -INFINITY)),
+        if (a->op == UOP_MUL) return (FloatBounds){ l, h };
+        y = float_bounds(a->src[2], depth - 1);             /* rounded once or twice */
+        return (FloatBounds){ fmin(end_of_sum(t, low, y.lo, -INFINITY), end_of_sum(t, l, y.lo, -INFINITY)),
                            fmax(end_of_sum(t, high, y.hi, INFINITY), end_of_sum(t, h, y.hi, INFINITY)) };
     }
     case UOP_ADD:
-        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
-        return (Interval){ end_of_sum(t, x.lo, y.lo, -INFINITY),
+        x = float_bounds(a->src[0], depth - 1), y = float_bounds(a->src[1], depth - 1);
+        return (FloatBounds){ end_of_sum(t, x.lo, y.lo, -INFINITY),
                            end_of_sum(t, x.hi, y.hi, INFINITY) };
     case UOP_WHERE:
-        x = interval(a->src[1], depth - 1), y = interval(a->src[2], depth - 1);
+        x = float_bounds(a->src[1], depth - 1), y = float_bounds(a->src[2], depth - 1);
         /* not below a constant */
         if (a->src[0]->op == UOP_CMPLT && a->src[0]->src[0] == a->src[2] && uop_is_const(a->src[0]->src[1]))
             y.lo = fmax(y.lo, uop_const_float(a->src[0]->src[1]));
         /* the smaller */
         if (a->src[0]->op == UOP_CMPLT && a->src[0]->src[0] == a->src[1] && a->src[0]->src[1] == a->src[2])
-            return (Interval){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };
-        return (Interval){ fmin(x.lo, y.lo), fmax(x.hi, y.hi) };
+            return (FloatBounds){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };
+        return (FloatBounds){ fmin(x.lo, y.lo), fmax(x.hi, y.hi) };
     default: return all;
     }
 }
@@ -153,7 +150,7 @@ static V exp2_f32(Graph *g, V a)
                                 0.0013399931182934881,
                                 0.000153458074000031 };
     V top = num(g, a, 129), low = num(g, a, -151);
-    Interval known = interval(a, 8);
+    FloatBounds known = float_bounds(a, 8);
     if (known.lo >= -126 && known.hi <= 127) {
         V above = plus(g, a, MAGIC_POWER), rest = add(g, a, times(g, plus(g, above, -MAGIC_POWER), -1));
         return mul(g, polynomial(g, rest, k, 7), power_above(g, bits(g, above, DT_I32), MAGIC - MAGIC_POWER));
@@ -263,7 +260,7 @@ static V whole_power(const Match *m)
     V a = m->slot[X];
     if (m->root->tag || options(m)->whole_math || a->dtype != DT_F32 || !is_shifted(a)) return NULL;
     if (options(m)->whole_exp2) return uop_tagged(g, m->root, WHOLE_TAG);
-    Interval known = interval(a, 8);
+    FloatBounds known = float_bounds(a, 8);
     if (!(known.lo >= -252 && known.hi <= 254)) return NULL;
     V n = bits(g, a->src[0], DT_I32);
     if (known.lo >= -126 && known.hi <= 128)
@@ -275,7 +272,7 @@ static V whole_power(const Match *m)
 static V normal_power(const Match *m)
 {
     bool mine = options(m)->whole_exp2 && !m->root->tag && m->root->dtype == DT_F32;
-    return mine && interval(m->slot[X], 8).lo >= -126 ? uop_tagged(m->g, m->root, NORMAL_TAG) : NULL;
+    return mine && float_bounds(m->slot[X], 8).lo >= -126 ? uop_tagged(m->g, m->root, NORMAL_TAG) : NULL;
 }
 
 static bool by_polynomial(const Match *m) { return m->root->dtype == DT_F32 && !options(m)->whole_math; }
@@ -319,8 +316,9 @@ static V mask_for_mod(const Match *m)
 
 /* A division by a constant, rounded as such: a product with its reciprocal is off by a bit at most, and what is left
  * over says by how much (Markstein). Where nothing is left, or what is left is not finite, the product is right: of
- * zeros and Infs. Of constants from 1 on, so that the product does not overflow; whose last bits are not all ones, for
- * which the theorem does not hold. A result below 2^-100 may be next to the rounded one. */
+ * zeros and Infs. Of constants from 1 on, or of numbers of a known range, so that the product does not overflow; whose
+ * last bits are not all ones, for which the theorem does not hold. A result below 2^-100 (of constants down to 2^-20:
+ * below 2^-60) may be next to the rounded one. */
 static V by_reciprocal(const Match *m)
 {
     Graph *g = m->g;
@@ -329,7 +327,10 @@ static V by_reciprocal(const Match *m)
     int32_t image;
     float narrow = (float)c;
     memcpy(&image, &narrow, sizeof image);
-    bool fits = x->dtype == DT_F32 && fabs(c) >= 1 && fabs(c) < 0x1p60 && (image & 0x7fffff) != 0x7fffff;
+    FloatBounds known = float_bounds(x, 8);
+    bool small = fmax(-known.lo, known.hi) < 0x1p60 && fabs(c) > 0x1p-20;
+    bool fits =
+        x->dtype == DT_F32 && (small || fabs(c) >= 1) && fabs(c) < 0x1p60 && (image & 0x7fffff) != 0x7fffff;
     if (!fits || !has_fma(m)) return NULL;
     V inverse = num(g, x, (float)(1 / c)), q = mul(g, x, inverse), left = ALU3(g, MULACC, q, num(g, x, -c), x);
     V size = bits(g, and_(g, bits(g, left, DT_U32), 0x7fffffff), DT_F32), some = less(g, num(g, x, 0), size);
@@ -386,7 +387,7 @@ static V saturated(const Match *m)
     int bits = dtype_info[t].bits;
     bool is_signed = dtype_info[t].kind == KIND_SINT;
     double lo = is_signed ? -ldexp(1, bits - 1) : 0, end = ldexp(1, bits - is_signed);
-    Interval known = interval(a, 8);
+    FloatBounds known = float_bounds(a, 8);
     V nan = ALU2(g, CMPNE, a, a), zero = num(g, a, 0);
     if (known.lo > lo - 1 && known.hi < end) return convert(g, t, bits < 32 ? a : pick(g, nan, zero, a));
     if (bits < 32) {                                            /* the ends are floats, too */
@@ -428,6 +429,12 @@ static V multiply_add(const Match *m)
     return uop_tagged(m->g, sum, m->root->tag);
 }
 
+static bool cuts_float(const Match *m)
+{
+    double to = uop_const_float(m->slot[C]);
+    return (m->root->dtype == DT_F32 || m->root->dtype == DT_F64) && !isnan(to) && to != 0;
+}
+
 /* -MAX(x * c, d) of a negative c is the smaller of x * -c and -d: one instruction, or a comparison and a choice. */
 static V minimum(const Match *m)
 {
@@ -442,6 +449,8 @@ static V minimum(const Match *m)
 static const Rule select[] = {
     /* name          see                                write               only if   make */
     { "min",         P(MUL, P(MAX, P(MUL, x, c), d), minus_one), NULL,     NULL,     minimum },
+    { "min-of",      P(WHERE, P(CMPLT, c, x), c, x),    P(MIN, x, c),       cuts_float, NULL },
+    { "min-or",      P(WHERE, P(CMPLT, x, c), x, c),    P(MIN, c, x),       cuts_float, NULL },      /* c for NaN */
     { "mulacc",      P(ADD, P(MUL, x, y), z),           NULL,               has_fma,  multiply_add },
     { "div-constant", P(DIV, x, c),                     NULL,               NULL,     by_reciprocal },
     { "div-shift",   P(IDIV, x, c),                     NULL,               NULL,     shift_for_div },
@@ -456,7 +465,7 @@ const RuleTable table_select = RULES(select);
 
 const RuleSet *rules_select(void)
 {
-    static const RuleTable *const all[] = { &table_select, &table_polynomials, &table_simple };
+    static const RuleTable *const all[] = { &table_whole, &table_select, &table_polynomials, &table_simple };
     static const RuleSet *_Atomic set;
-    return ruleset_once(&set, all, 3);
+    return ruleset_once(&set, all, 4);
 }

@@ -5,7 +5,12 @@
 
 /* symbolic.c, divmod.c, valid.c */
 extern const RuleTable table_simple, table_logic, table_sums, table_compare, table_divmod, table_valid;
-extern const RuleTable table_movement, table_reduce, table_select, table_polynomials, table_gradient, table_arithmetic;
+extern const RuleTable table_movement, table_reduce, table_gradient, table_arithmetic;
+extern const RuleTable table_select, table_whole, table_polynomials;        /* decompose.c, whole.c */
+
+/* Where a float lies, unless it is NaN; depth: of operands that are looked at. (decompose.c) */
+typedef struct { double lo, hi; } FloatBounds;
+FloatBounds float_bounds(const UOp *a, int depth);
 
 const RuleSet *rules_scalar(void);          /* rules_symbolic without valid.c */
 

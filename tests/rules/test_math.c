@@ -182,8 +182,86 @@ static void divisions_are_rounded(void **state)
     assert_int_equal(changed, 6);
 }
 
+static U cut(Graph *g, U x, double least, double most)
+{
+    U high = uop_float(g, DT_F32, most), y = UOP(g, UOP_MAX, DT_VOID, NO_ARG, x, uop_float(g, DT_F32, least));
+    return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, y, high), y, high);
+}
+
+static void prepare(Graph *g, Code *c, const UOp *root)
+{
+    c->root = root;
+    c->order = uop_toposort(g, &c->root, 1, c->arena, &c->n);
+    c->value = NEW_N(c->arena, int64_t, graph_count(g));
+}
+
+/* Of a range that is known a constant may be below 1. */
+static void divisions_of_small_numbers_are_rounded(void **state)
+{
+    (void)state;
+    static const float by[] = { 0.3f, 0.0236417912f, -0.999999f, 0x1p-19f };
+    for (size_t k = 0; k < sizeof by / sizeof *by; k++) {
+        Graph *g = graph_new();
+        SelectOptions o = { .has_fma = true };
+        Code c = { .x = uop_param(g, DT_F32, NULL, 0, 0), .arena = arena_new() };
+        U x = cut(g, c.x, -1000, 1000), div = UOP(g, UOP_DIV, DT_VOID, NO_ARG, x, uop_float(g, DT_F32, (double)by[k]));
+        prepare(g, &c, graph_rewrite(g, div, rules_select(), 0, &o));
+        for (uint32_t i = 0; i < c.n; i++) assert_true(c.order[i]->op != UOP_DIV);
+        for (uint64_t u = 0; u < UINT64_C(1) << 32; u += 9973) {
+            float v = float_of((uint32_t)u), got = (float)run(&c, (double)v);
+            float want = (v < 1000 ? v > -1000 ? v : -1000 : 1000) / by[k];
+            if (fabsf(want) >= 0x1p-60f) assert_true(got == want);
+        }
+        arena_free(c.arena);
+        graph_free(g);
+    }
+}
+
+/* A rounded float becomes its type, and the float again, without a conversion, and is what it was; the greatest for
+ * NaN. Where it does not fit it is converted. */
+static void rounded_floats_stay_floats(void **state)
+{
+    (void)state;
+    static const struct {
+        DType t;
+        double z, beyond;
+    } row[] = { { DT_U8, 0, 0 },   { DT_U8, 144, 0 }, { DT_I8, 0, 0 },    { DT_I8, -5, 0 }, { DT_U16, 40000, 0 },
+                { DT_I16, -7, 0 }, { DT_I32, 0, 0 },  { DT_U8, 144, 1 }, { DT_I8, 3, 1 } };
+    for (size_t k = 0; k < 2 * (sizeof row / sizeof *row); k++) {
+        DType t = row[k / 2].t;
+        double z = row[k / 2].z, least = t == DT_I32 ? -1000 : (double)dtype_min(t),
+               most = t == DT_I32 ? 1000 : (double)dtype_max(t);
+        Graph *g = graph_new();
+        SelectOptions o = { .has_fma = true };
+        Code was = { .x = uop_param(g, DT_F32, NULL, 0, 0), .arena = arena_new() }, now = was;
+        U y = cut(g, was.x, least - z, most - z + row[k / 2].beyond);
+        y = add(g, add(g, y, uop_float(g, DT_F32, 0x1.8p23)), uop_float(g, DT_F32, -0x1.8p23));
+        if (z != 0) y = add(g, y, uop_float(g, DT_F32, z));
+        y = cast(g, y, t);
+        if (k % 2) y = cast(g, add(g, cast(g, y, DT_I32), uop_int(g, DT_I32, (int64_t)-z)), DT_F32);
+        prepare(g, &was, y);
+        prepare(g, &now, graph_rewrite(g, y, rules_select(), 0, &o));
+        int conversions = 0;
+        for (uint32_t i = 0; i < now.n; i++)
+            conversions +=
+                now.order[i]->op == UOP_CAST && (k % 2 || dtype_is_float((DType)now.order[i]->src[0]->dtype));
+        assert_int_equal(conversions > 0, row[k / 2].beyond > 0);
+        for (uint64_t u = 0; u < UINT64_C(1) << 32; u += 99991) {
+            double x = (double)float_of((uint32_t)u);
+            run(&was, x), run(&now, x);
+            assert_true(was.value[was.root->id] == now.value[now.root->id]);
+        }
+        run(&now, NAN);
+        if (!(k % 2)) assert_true((double)now.value[now.root->id] == most || row[k / 2].beyond > 0);
+        arena_free(was.arena);
+        graph_free(g);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(errors_stay_small), cmocka_unit_test(divisions_are_rounded) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(errors_stay_small), cmocka_unit_test(divisions_are_rounded),
+                                        cmocka_unit_test(divisions_of_small_numbers_are_rounded),
+                                        cmocka_unit_test(rounded_floats_stay_floats) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
