@@ -138,7 +138,8 @@ const char *cv_convert(CRender *r, const char *s, int from, int to, uint32_t lan
         from = E_I32;
     }
     bool words = !cv_kind[from].is_float && cv_kind[from].bytes == 4;
-    return words && !cv_kind[to].is_float && cv_kind[to].bytes < 4 ? narrow_step(r, s, to, lanes) : convert_step(r, s, to, lanes);
+    if (words && !cv_kind[to].is_float && cv_kind[to].bytes < 4) return narrow_step(r, s, to, lanes);
+    return convert_step(r, s, to, lanes);
 }
 
 /* C makes an int of narrower integers in an expression, and a long of indices; vectors of another type take none. */
