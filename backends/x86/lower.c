@@ -92,7 +92,7 @@ static bool unused(const Lower *l, const UOp *reg, uint32_t from, uint32_t to)
 static bool may_be_in(const Lower *l, const UOp *v, const UOp *reg, uint32_t store)
 {
     uint32_t at = l->place[v->id];
-    return op_is((Op)v->op, FLAG_ALU) && x_changes_in_place(v) && l->times[v->id] == 1 && l->uses[at] == 1 &&
+    return x_changes_in_place(v) && l->times[v->id] == 1 && l->uses[at] == 1 &&
         at < store && l->block[at] == l->block[store] && !l->target[v->id] && unused(l, reg, at, store) &&
         (x_is_vector(l, v) || cr_lanes(v) == 1);
 }
@@ -106,7 +106,7 @@ static void find_targets(Lower *l)
         const UOp *reg = u->src[0], *v = u->src[1];
         while (v && may_be_in(l, v, reg, s)) {
             l->target[v->id] = reg;
-            v = v->op == UOP_MULACC ? v->src[2] : v->src[0];
+            v = v->op == UOP_MULACC || v->op == UOP_WMMA ? v->src[2] : v->src[0];
         }
     }
 }
@@ -247,10 +247,15 @@ static void dot(Lower *l, const UOp *u)
         x_unsupported(l, u);
         return;
     }
-    Reg a = x_vector(l, width), from = x_whole(l, u->src[0], 16), b = x_whole(l, u->src[1], width),
-        c = x_whole(l, u->src[2], width), r = x_reg(l, u);
-    Ins *i = x_put(l, M_BCASTSS);
-    i->dst = a, i->b = from, i->width = (uint8_t)width;
+    Reg b = x_whole(l, u->src[1], width), c = x_whole(l, u->src[2], width),
+        r = l->target[u->id] ? x_value(l, l->target[u->id])->r : x_reg(l, u);
+    if (l->spread.of != u->src[0] || l->spread.block != l->block[l->at] || l->m->reg[l->spread.r].width != width) {
+        l->spread = (typeof(l->spread)){ u->src[0], x_vector(l, width), l->block[l->at] };
+        Reg from = x_whole(l, u->src[0], 16);
+        Ins *i = x_put(l, M_BCASTSS);
+        i->dst = l->spread.r, i->b = from, i->width = (uint8_t)width;
+    }
+    Reg a = l->spread.r;
     if (bytes) dot_bytes(l, a, b, c, width, r);
     else mcode_give(l->m, op, r, a, b, 0, width), l->m->ins[l->m->count - 1].c = c;
     x_hold(l, u, r);

@@ -45,6 +45,7 @@ typedef struct {
     OpenLoop open[64];
     uint32_t nopen, ifs[64], nifs;
     struct Tiles *tiles; /* NULL: the kernel has none */
+    struct { const UOp *of; Reg r; uint32_t block; } spread;        /* the last operand of a dot product in all lanes */
     TgStatus status;
 } Lower;
 

@@ -2,6 +2,7 @@
  * by_type or a case in x_vector_op. What is not here is done lane by lane. */
 #include "backends/cpu/cpu.h"
 #include "backends/x86/values.h"
+#include "graph/wmma.h"
 #include "graph/guard.h"
 
 #include <string.h>
@@ -483,6 +484,7 @@ bool x_changes_in_place(const UOp *u)
     case UOP_OR:
     case UOP_XOR: return true;
     case UOP_MULACC: return full_float((DType)u->dtype);
+    case UOP_WMMA: return u->arg.i == WMMA_vnni_u8 || u->arg.i == WMMA_dot_bf16 || u->arg.i == WMMA_avx_u8;
     default: return false;
     }
 }
