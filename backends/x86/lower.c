@@ -249,7 +249,8 @@ static void dot(Lower *l, const UOp *u)
     }
     Reg b = x_whole(l, u->src[1], width), c = x_whole(l, u->src[2], width),
         r = l->target[u->id] ? x_value(l, l->target[u->id])->r : x_reg(l, u);
-    if (l->spread.of != u->src[0] || l->spread.block != l->block[l->at] || l->m->reg[l->spread.r].width != width) {
+    bool same = l->spread.of == u->src[0] && l->spread.block == l->block[l->at] && l->times[u->src[0]->id] == 1;
+    if (!same || l->m->reg[l->spread.r].width != width) {
         l->spread = (typeof(l->spread)){ u->src[0], x_vector(l, width), l->block[l->at] };
         Reg from = x_whole(l, u->src[0], 16);
         Ins *i = x_put(l, M_BCASTSS);

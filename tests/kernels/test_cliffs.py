@@ -55,6 +55,24 @@ def excess(nodes, shape, constants):
     return max(k["excess"] for k in json.loads(done.stdout)["kernels"])
 
 
+def seconds(nodes, shape, constants, compiler):
+    """Of all kernels, the least of three runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, least = model(folder, nodes, shape, constants), []
+        for _ in range(3):
+            done = subprocess.run([build / "tgrun", "profile", path, "--device", "cpu", "--threads", "1", "--json",
+                                   "--compiler", compiler], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise SystemExit(done.stderr)
+            least.append(sum(k["seconds"] for k in json.loads(done.stdout)["kernels"]))
+    return min(least)
+
+
+def has_own_code():
+    env = subprocess.run([build / "tgrun", "env"], capture_output=True, text=True, check=True).stdout
+    return "avx512" in env or "avx2 fma" in env
+
+
 def loads_with_gates(text):
     return sum(" = LOAD." in line and line.count("%") == 4 for line in text.splitlines())
 
@@ -181,6 +199,14 @@ check("a reduce across lines takes whole ones", "threads 53" in text or "threads
 text = dump([helper.make_node("MatMul", ["x", "w"], ["y"])], [1, 768], {"w": np.ones((768, 2048), "f4")}, "source")
 places = [int(n) for n in re.findall(r"\*\)\(p2 \+ \(v\d+ \+ (\d+)\)\)", text.split("void r_")[-1])]
 check("terms of a sum are read in their order", len(places) > 8 and places == sorted(places))
+
+# A product of bytes by our own machine code: its sums stay in registers.
+if has_own_code():
+    product = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+               helper.make_node("MatMulInteger", ["q", "w", "z"], ["i"]), helper.make_node("Cast", ["i"], ["y"], to=1)]
+    weights = {"w": np.random.default_rng(0).integers(-100, 100, (512, 1024), np.int8)}
+    own, cc = (seconds(product, [384, 512], weights, by) for by in ("own", "cc"))
+    check(f"sums of bytes in our own code: {own * 1e3:.2f} ms, {cc * 1e3:.2f} by cc", own < 1.5 * cc)
 
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
