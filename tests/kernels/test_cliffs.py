@@ -55,17 +55,23 @@ def excess(nodes, shape, constants):
     return max(k["excess"] for k in json.loads(done.stdout)["kernels"])
 
 
-def seconds(nodes, shape, constants, compiler):
-    """Of all kernels, the least of three runs."""
+def own_over_cc(nodes, shape, constants, enough):
+    """The time of all kernels in our own machine code over the compiler's: the least of each in alternating runs, until
+    it is below what is enough."""
+    least = {"own": np.inf, "cc": np.inf}
     with tempfile.TemporaryDirectory() as folder:
-        path, least = model(folder, nodes, shape, constants), []
-        for _ in range(3):
-            done = subprocess.run([build / "tgrun", "profile", path, "--device", "cpu", "--threads", "1", "--json",
-                                   "--compiler", compiler], capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise SystemExit(done.stderr)
-            least.append(sum(k["seconds"] for k in json.loads(done.stdout)["kernels"]))
-    return min(least)
+        path = model(folder, nodes, shape, constants)
+        for _ in range(8):
+            for compiler in least:
+                done = subprocess.run([build / "tgrun", "profile", path, "--device", "cpu", "--threads", "1", "--json",
+                                       "--compiler", compiler], capture_output=True, text=True, check=False)
+                if done.returncode:
+                    raise SystemExit(done.stderr)
+                taken = sum(k["seconds"] for k in json.loads(done.stdout)["kernels"])
+                least[compiler] = min(least[compiler], taken)
+            if least["own"] < enough * least["cc"]:
+                break
+    return least["own"] / least["cc"]
 
 
 def has_own_code():
@@ -205,8 +211,8 @@ if has_own_code():
     product = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
                helper.make_node("MatMulInteger", ["q", "w", "z"], ["i"]), helper.make_node("Cast", ["i"], ["y"], to=1)]
     weights = {"w": np.random.default_rng(0).integers(-100, 100, (512, 1024), np.int8)}
-    own, cc = (seconds(product, [384, 512], weights, by) for by in ("own", "cc"))
-    check(f"sums of bytes in our own code: {own * 1e3:.2f} ms, {cc * 1e3:.2f} by cc", own < 1.5 * cc)
+    ratio = own_over_cc(product, [384, 512], weights, 1.5)
+    check(f"sums of bytes in our own code: {ratio:.2f} of the compiler's time", ratio < 1.5)
 
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
