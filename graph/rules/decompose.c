@@ -124,7 +124,7 @@ static V power_above(Graph *g, V n, int64_t more)
 
 /* Adding 1.5*2^23 leaves a float's nearest integer in the low bits of the sum, adding 127 more that plus 127, which is
  * a power's exponent, and twice 127 that of two powers. */
-enum { MAGIC = 12582912, MAGIC_BITS = 0x4b400000, MAGIC_POWER = MAGIC + 127, MAGIC_POWERS = MAGIC + 2 * 127 };
+enum { MAGIC_POWER = MAGIC + 127, MAGIC_POWERS = MAGIC + 2 * 127 };
 
 typedef struct { V half, rest; } Powers;
 

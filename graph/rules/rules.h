@@ -8,6 +8,9 @@ extern const RuleTable table_simple, table_logic, table_sums, table_compare, tab
 extern const RuleTable table_movement, table_reduce, table_gradient, table_arithmetic;
 extern const RuleTable table_select, table_whole, table_polynomials;        /* decompose.c, whole.c */
 
+/* Added to a small float, 1.5 * 2^23 leaves its nearest integer in the low bits of the sum; that, and its bits. */
+enum { MAGIC = 12582912, MAGIC_BITS = 0x4b400000 };
+
 /* Where a float lies, unless it is NaN; depth: of operands that are looked at. (decompose.c) */
 typedef struct { double lo, hi; } FloatBounds;
 FloatBounds float_bounds(const UOp *a, int depth);

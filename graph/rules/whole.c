@@ -9,7 +9,7 @@
 #include "graph/rules/rules.h"
 
 /* SMALL: what is added to a rounded number, and numbers, are below it: sums with MAGIC stay below 2^24, so exact. */
-enum { MAGIC = 12582912, MAGIC_BITS = 0x4b400000, SMALL = 1 << 20, DEPTH = 8 };
+enum { SMALL = 1 << 20, DEPTH = 8 };
 
 /* value = round(x) + more, where sum = x + MAGIC; lo and hi are the ends of round(x). */
 typedef struct { const UOp *sum; double lo, hi, more; } Rounded;

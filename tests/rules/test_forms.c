@@ -219,8 +219,33 @@ static void forms_come_out(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* A float cut to u8's ends less z, rounded by what is added and taken away, plus z: it fits, so its CAST compares
+ * nothing more than the cut did. Cut to more it does not. */
+static void rounded_floats_fit(void **state)
+{
+    (void)state;
+    static const struct {
+        double z, more;
+        bool fits;
+    } row[] = { { 0, 0, true }, { 75, 0, true }, { 255, 0, true }, { 0, 1, false }, { 75, -1, true } };
+    for (size_t n = 0; n < sizeof row / sizeof *row; n++) {
+        Graph *g = graph_new();
+        U one = uop_index(g, 1),
+          x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG,
+                  UOP(g, UOP_INDEX, DT_VOID, NO_ARG, uop_param(g, DT_F32, &one, 1, 0), uop_index(g, 0)));
+        U most = uop_float(g, DT_F32, 255 - row[n].z + row[n].more),
+          cut = op2(g, UOP_MAX, x, uop_float(g, DT_F32, -row[n].z));
+        U y = op2(g, UOP_ADD, UOP(g, UOP_WHERE, DT_VOID, NO_ARG, op2(g, UOP_CMPLT, most, cut), most, cut),
+                  uop_float(g, DT_F32, 0x1.8p23));
+        y = op2(g, UOP_ADD, op2(g, UOP_ADD, y, uop_float(g, DT_F32, -0x1.8p23)), uop_float(g, DT_F32, row[n].z));
+        U made = graph_rewrite(g, UOP(g, UOP_CAST, DT_U8, NO_ARG, y), rules_select(), 0, NULL);
+        assert_int_equal(made->op == UOP_CAST && made->src[0]->op == UOP_ADD, row[n].fits);
+        graph_free(g);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(forms_come_out) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(forms_come_out), cmocka_unit_test(rounded_floats_fit) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
