@@ -259,12 +259,12 @@ static V whole_power(const Match *m)
     Graph *g = m->g;
     V a = m->slot[X];
     if (m->root->tag || options(m)->whole_math || a->dtype != DT_F32 || !is_shifted(a)) return NULL;
-    if (options(m)->whole_exp2) return uop_tagged(g, m->root, WHOLE_TAG);
     FloatBounds known = float_bounds(a, 8);
-    if (!(known.lo >= -252 && known.hi <= 254)) return NULL;
     V n = bits(g, a->src[0], DT_I32);
     if (known.lo >= -126 && known.hi <= 128)
         return power_above(g, n, (int64_t)uop_const_float(a->src[1]) + MAGIC - MAGIC_BITS);
+    if (options(m)->whole_exp2) return uop_tagged(g, m->root, WHOLE_TAG);
+    if (!(known.lo >= -252 && known.hi <= 254)) return NULL;
     Powers two = powers_above(g, n, (int64_t)uop_const_float(a->src[1]) + MAGIC - MAGIC_BITS);
     return mul(g, two.half, two.rest);
 }
