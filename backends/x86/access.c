@@ -130,13 +130,15 @@ static void load_lanes(Lower *l, const UOp *u, uint32_t n)
     if (n == 1 && full_float((DType)u->dtype) && !gated) l->val[u->id].splat = (uint8_t)most_bytes(l);
 }
 
-/* By the machine's gather: 32-bit positions, elements of 4 or 8 bytes. */
+/* By the machine's gather: 32-bit positions, elements of 4 or 8 bytes. Positions that are in registers of their own
+ * are loaded from one by one: a vector of them would be made in memory. */
 static bool gather(Lower *l, const UOp *u, uint32_t n)
 {
     const UOp *a = u->src[0], *at = a->src[1];
     int size = memory_bytes((DType)u->dtype);
     const UOp *m = uop_addressed(a);
     bool fits = (size == 4 || size == 8) && n >= 4 && u->dtype != DT_INDEX;
+    if (l->val[at->id].held == HELD_LANES && !masked_off(u, 2)) return false;
     if (a->op != UOP_INDEX || !x_is_vector(l, at) || !fits || (m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG))
         return false;
     int width = x_width_of(u);

@@ -43,6 +43,24 @@ static bool reads(const Lower *l, const UOp *u)
     return !none && (acts(u) || l->needed[u->id]);
 }
 
+/* Is it lanes of one or two vectors (of) that one instruction moves? */
+static bool is_permuted(Lower *l, const UOp *u, const UOp *of[2])
+{
+    return u->op == UOP_STACK && x_is_vector(l, u) && uop_is_shuffle(u, of) && x_is_vector(l, of[0]) &&
+        element_bytes((DType)u->dtype) == 4 && (!of[1] || x_is_vector(l, of[1]));
+}
+
+/* What u's instructions read: of lanes that are moved together the vectors that they are of. */
+static void read_operands(Lower *l, uint32_t at, Read *f)
+{
+    const UOp *u = l->line[at], *of[2];
+    if (!reads(l, u)) return;
+    if (is_permuted(l, u, of))
+        for (int k = 0; k < 2 && of[k]; k++) f(l, of[k], at);
+    else
+        for (uint32_t k = 0; k < u->nsrc; k++) read_operand(l, u->src[k], at, f);
+}
+
 static void is_needed(Lower *l, const UOp *u, uint32_t at)
 {
     (void)at;
@@ -60,13 +78,12 @@ static void is_used(Lower *l, const UOp *u, uint32_t at)
 static void find_uses(Lower *l)
 {
     uint32_t open[128] = { 0 }, depth = 0, serial = 0;
-    for (uint32_t i = l->count; i-- > 0;)
-        for (uint32_t k = 0; k < l->line[i]->nsrc && reads(l, l->line[i]); k++)
-            read_operand(l, l->line[i]->src[k], i, is_needed);
+    for (uint32_t i = l->count; i-- > 0;) read_operands(l, i, is_needed);
     for (uint32_t i = 0; i < l->count; i++) {
         const UOp *u = l->line[i];
         l->block[i] = open[depth];
-        for (uint32_t k = 0; k < u->nsrc && reads(l, u); k++) read_operand(l, u->src[k], i, is_used);
+        read_operands(l, i, is_used);
+        for (uint32_t k = 0; k < u->nsrc && u->op != UOP_INDEX; k++) l->computed_with[u->src[k]->id] = true;
         l->place[u->id] = i;
         l->times[u->id]++;
         if ((u->op == UOP_RANGE || u->op == UOP_IF) && depth < 127) open[++depth] = ++serial;
@@ -193,8 +210,7 @@ static void buffer(Lower *l, const UOp *u)
 static bool permute(Lower *l, const UOp *u, uint32_t n)
 {
     const UOp *of[2];
-    if (!uop_is_shuffle(u, of) || !x_is_vector(l, of[0]) || element_bytes((DType)u->dtype) != 4) return false;
-    if (of[1] && !x_is_vector(l, of[1])) return false;
+    if (!is_permuted(l, u, of)) return false;
     int width = x_width_of(u) > x_width_of(of[0]) ? x_width_of(u) : x_width_of(of[0]);
     uint32_t table[16] = { 0 }, other = (uint32_t)width / 4;
     for (uint32_t k = 0; k < n; k++)
@@ -214,7 +230,8 @@ static void stack(Lower *l, const UOp *u, uint32_t n)
     if (!x_is_vector(l, u) || uop_constants(u) || permute(l, u, n)) return; /* looked through where it is used */
     Reg *lane = NEW_N(l->m->arena, Reg, n);
     for (uint32_t k = 0; k < n; k++) lane[k] = x_scalar(l, u->src[k]);
-    x_hold_value(l, u, lane, n);
+    if (l->computed_with[u->id]) x_hold_value(l, u, lane, n);
+    else x_hold_lanes(l, u, lane, n);
 }
 
 static void lane_of_vector(Lower *l, const UOp *u) { x_hold(l, u, x_lane(l, u->src[0], (uint32_t)u->src[1]->arg.i)); }
@@ -424,6 +441,7 @@ TgStatus mcode_lower(Mcode *m, const Kernel *k)
     m->pool = NEW_N(a, uint8_t, m->pool_cap);
     l.val = NEW_N(a, Val, ids), l.needed = NEW_N(a, bool, ids), l.array = NEW_N(a, bool, ids);
     l.place = NEW_N(a, uint32_t, ids), l.times = NEW_N(a, uint32_t, ids), l.target = NEW_N(a, const UOp *, ids);
+    l.computed_with = NEW_N(a, bool, ids);
     l.offset = NEW_N(a, int64_t, ids), l.block = NEW_N(a, uint32_t, n), l.last = NEW_N(a, uint32_t, n);
     l.uses = NEW_N(a, uint32_t, n), l.outside = NEW_N(a, bool, n), l.alias = NEW_N(a, bool, n);
     find_uses(&l);

@@ -210,10 +210,25 @@ const Reg *x_lanes(Lower *l, const UOp *u, uint32_t n)
     return lane;
 }
 
+/* The first lanes of n registers of floats, by pairs of them: words stored one by one and read as a vector wait for the
+ * stores. */
+static Reg join_floats(Lower *l, const Reg *lane, uint32_t n, Reg dst)
+{
+    static const int op[] = { M_UNPCKLPS, M_UNPCKLPD, M_JOIN16, M_JOIN32 };
+    Reg part[16];
+    memcpy(part, lane, n * sizeof *part);
+    for (int step = 0, width = 16; n > 1; step++, n /= 2, width = step < 2 ? 16 : 16 << (step - 1))
+        for (uint32_t k = 0; k < n / 2; k++)
+            part[k] = mcode_give(l->m, op[step], n > 2 ? x_vector(l, width) : dst, part[2 * k], part[2 * k + 1],
+                                 step >= 2, width);
+    return dst;
+}
+
 /* A vector of lanes in registers of their own. */
 Reg x_assemble(Lower *l, DType t, const Reg *lane, uint32_t n, Reg dst)
 {
     int size = element_bytes(t), width = round_width((uint32_t)size * n);
+    if (t == DT_F32 && (n == 4 || n == 8 || n == 16)) return join_floats(l, lane, n, dst);
     int64_t at = x_frame(l, width, MOST_BYTES);
     bool f = full_float(t);
     for (uint32_t k = 0; k < n; k++) {

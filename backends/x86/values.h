@@ -32,6 +32,7 @@ typedef struct {
     bool *needed, *array; /* by id; array: a REG that is indexed */
     /* by id: the last position where it stands (LOAD(REG) may stand several times), and how many there are */
     uint32_t *place, *times;
+    bool *computed_with;            /* by id: it stands elsewhere than in an address */
     /* by position: the block, the last use of what is computed there and how many there are, up to where it stands
      * again; whether one is in another block */
     uint32_t *block, *last, *uses;

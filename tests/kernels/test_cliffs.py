@@ -213,6 +213,14 @@ if has_own_code():
     weights = {"w": np.random.default_rng(0).integers(-100, 100, (512, 1024), np.int8)}
     ratio = own_over_cc(product, [384, 512], weights, 1.5)
     check(f"sums of bytes in our own code: {ratio:.2f} of the compiler's time", ratio < 1.5)
+    # Lanes that one instruction moves were each put into memory and read again beside it; a vector of elements that do
+    # not lie side by side was gathered by positions that were put into memory.
+    shuffled = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 1])]
+    ratio = own_over_cc(shuffled, [116, 196], {"s": np.array([2, 58, 196])}, 3)
+    check(f"lanes moved in our own code: {ratio:.2f} of the compiler's time", ratio < 3)
+    column = [helper.make_node("Gather", ["x", "c"], ["g"], axis=1), helper.make_node("Neg", ["g"], ["y"])]
+    ratio = own_over_cc(column, [3234, 91], {"c": np.array(82)}, 2)
+    check(f"a column read in our own code: {ratio:.2f} of the compiler's time", ratio < 2)
 
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
