@@ -43,10 +43,8 @@ static const double float_latency = 4, long_latency = 3, near_latency = 5, gathe
  * a kernel whose data fits finds from the kernel before; what an instruction adds, and what it adds to long code. */
 static const double unhidden_ports = 0.15, unhidden_levels = 0.25, l1_share = 0.8, l2_share = 0.7, fresh_share = 0.25,
                     text_share = 3e-5, long_text_share = 1e-3;
-/* A core: clock, bytes a cycle from L2 and from L3, bytes a second from memory to four of them; seconds of a phase. */
-static const double ghz = 2.6e9, l2_rate = 64, l3_rate = 16, memory_rate = 4 * 20e9, phase_s = 2e-6;
-/* A GPU of H200's size: clock, bytes a second from L2 and from memory, seconds of a launch; warps that hide half. */
-static const double gpu_ghz = 1.7e9, gpu_l2_rate = 4.5e12, gpu_memory_rate = 4e12, launch_s = 1.5e-6, half_hidden = 8;
+/* Warps that hide half of what they wait for. */
+static const double half_hidden = 8;
 
 /* path: the longest of one iteration */
 typedef struct {
@@ -65,6 +63,7 @@ typedef struct {
 typedef struct {
     const Kernel *k;
     const Target *t;
+    const Rates *rates;
     Arena *arena;
     Loop *loop;                     /* [0]: outside of all */
     Access *access;
@@ -317,12 +316,12 @@ static double loop_cycles(const Walk *w, const Loop *l)
         load += 1.5 * (double)spilled * times;
         store += (double)spilled * times;
     }
-    cycles = l->fma / 2;
-    if (load / 2 > cycles) cycles = load / 2;
-    if (store > cycles) cycles = store;
+    double products = l->fma / w->rates->fma, loads = load / w->rates->load, stores = store / w->rates->store;
+    cycles = products > loads ? products : loads;
+    if (stores > cycles) cycles = stores;
     if ((l->issue + (l->range ? 3 : 0)) / 4 > cycles) cycles = (l->issue + 3) / 4;
     if (gpu) cycles = l->issue + 2 * load + 2 * store;
-    cycles += unhidden_ports * (l->fma / 2 + load / 2 + store);
+    cycles += unhidden_ports * (products + loads + stores);
     if (l->chain > cycles && !gpu) cycles = l->chain;
     double waits = l->path * (l->issue < AHEAD ? l->issue / AHEAD : 1);
     if (waits > cycles && !gpu) cycles = waits;
@@ -527,11 +526,12 @@ static Cost cpu_cost(Walk *w)
     double l1 = traffic(w, set, l1_share * (double)w->t->l1_bytes),
            l2 = traffic(w, set, l2_share * (double)w->t->l2_bytes);
     if (set[0] <= l2_share * (double)w->t->l2_bytes) l2 *= fresh_share;
-    Cost c = { .compute_s = cycles / ghz,
-               .l1_s = l1 / l2_rate / ghz,
-               .l2_s = l2 / l3_rate / ghz,
-               .memory_s = (double)w->k->bytes / memory_rate };
-    c.seconds = busiest(c.compute_s, c.l1_s, c.l2_s, c.memory_s) + (shared ? phase_s : 0);
+    const Rates *f = w->rates;
+    Cost c = { .compute_s = cycles / f->hz,
+               .l1_s = l1 / f->l2_rate / f->hz,
+               .l2_s = l2 / f->l3_rate / f->hz,
+               .memory_s = (double)w->k->bytes / f->memory_rate };
+    c.seconds = busiest(c.compute_s, c.l1_s, c.l2_s, c.memory_s) + (shared ? f->phase_s : 0);
     return c;
 }
 
@@ -581,18 +581,19 @@ static Cost gpu_cost(Walk *w)
     double per_sm = (double)(int64_t)((blocks + sms - 1) / sms),
            together = per_sm < fit ? per_sm : (double)(int64_t)fit, active = together * warps;
     double rate = active / (active + half_hidden) * 4;                                   /* warp instructions a cycle */
-    Cost c = { .compute_s = per_sm * warps * cycles / rate / gpu_ghz,
-               .l2_s = moved / gpu_l2_rate,
-               .memory_s = (double)w->k->bytes / gpu_memory_rate };
+    const Rates *f = w->rates;
+    Cost c = { .compute_s = per_sm * warps * cycles / rate / f->hz,
+               .l2_s = moved / (f->l2_rate * f->hz * sms),
+               .memory_s = (double)w->k->bytes / f->memory_rate };
     double busy = blocks < sms ? blocks / sms : 1;
     c.l2_s /= busy;
-    c.seconds = busiest(c.compute_s, 0, c.l2_s, c.memory_s) + launch_s;
+    c.seconds = busiest(c.compute_s, 0, c.l2_s, c.memory_s) + f->phase_s;
     return c;
 }
 
 Cost kernel_cost(const Kernel *k, const Target *t)
 {
-    Walk w = { .k = k, .t = t, .arena = arena_new() };
+    Walk w = { .k = k, .t = t, .rates = target_rates(t), .arena = arena_new() };
     uint32_t n = k->linear->id + 1;
     w.loop = NEW_N(w.arena, Loop, LOOPS);
     w.access = NEW_N(w.arena, Access, ACCESSES);

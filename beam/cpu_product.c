@@ -43,7 +43,6 @@ static const double stream_rate = 20;
  * r_64_56_56_3_3_64, takes 0.30 ms in tiles of 4 x 4 vectors, 0.34 of 4 x 2, 0.26 of 7 x 2, 8 x 2 and 14 x 2 where a
  * core loads 64; 1500 x 64 by 1500 columns 41 ms in tiles of 10 x 2, 36 of 5 x 4 and 6 x 4 where it loads 128. */
 static const double vector_share = 0.39;
-enum { LOAD_BYTES = 64 };           /* where nobody knows */
 
 /* ---- contractions ---- */
 
@@ -93,7 +92,7 @@ static double tile_score(const Trial *p, const TileKind *t, int64_t mr, int64_t 
     double fma = (double)(mr * nv), loads = owns ? fma + (double)nv : (double)(mr + nv),
            cycles = fmax(fma / 2, owns ? loads / 2 : loads / loads_a_cycle);
     if (m > mr) cycles = fmax(cycles, column_cycles(p, t->lane, nv));
-    int32_t loads_bytes = p->t->load_bytes ? p->t->load_bytes : LOAD_BYTES;
+    double loads_bytes = target_rates(p->t)->load * p->t->vector_bytes;
     if (!owns) cycles = fmax(cycles, (double)(nv * p->t->vector_bytes) / (vector_share * loads_bytes));
     cycles = fmax(cycles, fma_latency);
     double waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;

@@ -454,6 +454,27 @@ TgStatus verb_ops(const Args *a, const char *unused)
                       args_text(a, OPT_json, ""));
 }
 
+static json_t *rates_json(const TgOptions *o)
+{
+    TgRates r;
+    if (tg_rates(o, &r) != TG_OK) return json_null();
+    return json_pack("{s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "measured", r.measured, "hz", r.hz, "products",
+                     r.products, "loads", r.loads, "stores", r.stores, "l2_bytes", r.l2_bytes, "l3_bytes", r.l3_bytes,
+                     "memory_bytes", r.memory_bytes, "phase_s", r.phase_s);
+}
+
+static void print_rates(const json_t *r)
+{
+    static const char *const name[] = { "products", "loads", "stores", "l2_bytes", "l3_bytes" };
+    double v[5];
+    for (int i = 0; i < 5; i++) v[i] = json_real_value(json_object_get(r, name[i]));
+    printf("%-12s%s%.2f GHz; a cycle: %.3g products, %.3g loads, %.3g stores of vectors, %.3g bytes from L2, "
+           "%.3g from L3; ", "", json_is_true(json_object_get(r, "measured")) ? "" : "typical: ",
+           json_real_value(json_object_get(r, "hz")) / 1e9, v[0], v[1], v[2], v[3], v[4]);
+    printf("memory %.3g GB/s, phase %.2g us\n", json_real_value(json_object_get(r, "memory_bytes")) / 1e9,
+           json_real_value(json_object_get(r, "phase_s")) * 1e6);
+}
+
 static json_t *devices_json(const Args *a)
 {
     static const char *const names[] = { "cpu", "cuda", "reference" };
@@ -465,8 +486,9 @@ static json_t *devices_json(const Args *a)
         o.device = names[i];
         bool works = tg_device(&o, name, features) == TG_OK;
         json_array_append_new(list,
-                              json_pack("{s:s, s:b, s:s, s:s}", "kind", names[i], "works", works, "name",
-                                        works ? name : tg_error(), "features", features));
+                              json_pack("{s:s, s:b, s:s, s:s, s:o}", "kind", names[i], "works", works, "name",
+                                        works ? name : tg_error(), "features", features, "rates",
+                                        works && i < 2 ? rates_json(&o) : json_null()));
     }
     return list;
 }
@@ -483,10 +505,14 @@ TgStatus verb_env(const Args *a, const char *unused)
     }
     json_object_foreach(env, key, value) printf("%-12s%s\n", key, json_string_value(value));
     size_t i;
-    json_array_foreach(devices, i, value) printf("%-12s%s%s  %s\n", json_string_value(json_object_get(value, "kind")),
-                                                 json_is_true(json_object_get(value, "works")) ? "" : "not here: ",
-                                                 json_string_value(json_object_get(value, "name")),
-                                                 json_string_value(json_object_get(value, "features")));
+    json_array_foreach(devices, i, value)
+    {
+        printf("%-12s%s%s  %s\n", json_string_value(json_object_get(value, "kind")),
+               json_is_true(json_object_get(value, "works")) ? "" : "not here: ",
+               json_string_value(json_object_get(value, "name")),
+               json_string_value(json_object_get(value, "features")));
+        if (json_is_object(json_object_get(value, "rates"))) print_rates(json_object_get(value, "rates"));
+    }
     printf("%-12s%s\n", "cache",
            args_text(a, OPT_cache_dir, getenv("XDG_CACHE_HOME") ? "$XDG_CACHE_HOME/tgrun" : "~/.cache/tgrun"));
     json_decref(env);

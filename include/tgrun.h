@@ -374,6 +374,20 @@ TG_API TgStatus tg_extract(const char *model, const TgExtract *part, const char 
 /** Does the device of these options work here? TG_OK: its name and features. */
 TG_API TgStatus tg_device(const TgOptions *options, char name[128], char features[256]);
 
+/** What a core, or multiprocessor, its caches and its memory do: kernels are chosen for these. */
+typedef struct {
+    double hz;                 /**< cycles a second */
+    double products;           /**< whole vectors, of f32, that are multiplied and added to others in a cycle */
+    double loads, stores;      /**< whole vectors a cycle, from and to the first cache */
+    double l2_bytes, l3_bytes; /**< a cycle, from the second and from the third cache to one core */
+    double memory_bytes;       /**< a second, from memory to all cores together */
+    double phase_s;            /**< seconds: from one phase of all threads to the next; until a launch has begun */
+    int32_t measured;          /**< 1: here, at the first use of this cache folder; 0: typical ones of such a device */
+    double reserved[7];
+} TgRates;
+/** Those of the device of these options. With a cache folder a processor is measured once, for a tenth of a second. */
+TG_API TgStatus tg_rates(const TgOptions *options, TgRates *out);
+
 /** Prepares, and searches its kernels for that long (0: until nothing is gained any more), see TgOptions.progress. The
  * winners are kept in the cache folder as they are found; at the end they are timed in the model on these inputs, and
  * those that do not make it faster are dropped. Inputs without data: no winner is dropped. beam: width, 0: the default.

@@ -122,11 +122,21 @@ typedef struct Kernel {
 /* What the stages need to know of a device; a backend fills it (backends/backend.h). */
 enum { PAGE = 4096 };               /* bytes after which addresses share a set of the first cache */
 
+/* What a core or an SM, its caches and its memory do: measured (backends/cpu/rates.c), or typical of such a device. */
+typedef struct {
+    double hz;                      /* cycles a second */
+    double fma, load, store;        /* of whole vectors, a cycle */
+    double l2_rate, l3_rate;        /* bytes a cycle, from the second and third cache to one core */
+    double memory_rate;             /* bytes a second from memory, to all cores together */
+    double phase_s;                 /* seconds: until all threads have begun and ended a phase; of a launch */
+    int64_t measured;               /* 0: typical ones */
+} Rates;
+extern const Rates typical_cpu, typical_gpu;
+
 typedef struct Target {
     const char *kind;               /* "cpu", "cuda", "reference" */
     int32_t vector_bytes;           /* widest vector register, 64 for AVX-512; 16 for CUDA (float4) */
     int32_t vector_registers;       /* 32, 16 */
-    int32_t load_bytes;             /* that a core takes from its first cache in a cycle; 0: not known */
     int32_t threads;                /* cores, or SMs */
     int64_t l1_bytes, l2_bytes;     /* a core's caches; shared memory a workgroup on CUDA */
     bool has_locals, has_threads, has_fma, has_f16, has_bf16;
@@ -139,7 +149,12 @@ typedef struct Target {
     int32_t max_block, warp;
     int32_t devices;                /* of this kind, among which a graph is divided; 0 is one. threads: each has */
     int32_t rank;                   /* 0: they are this process's; else processes, of which this is number rank - 1 */
+    Rates rates;                    /* hz 0: not known, read by target_rates */
 } Target;
+static inline const Rates *target_rates(const Target *t)
+{
+    return t->rates.hz > 0 ? &t->rates : t->max_block ? &typical_gpu : &typical_cpu;
+}
 /* Bytes of values that a core's part of a kernel may go over again and again: most of its second cache. */
 static inline int64_t cache_room(const Target *t) { return t->l2_bytes * 7 / 10; }
 /* The product, maybe widened, that a REDUCE is of; NULL: u is none, or of something else. */

@@ -115,7 +115,7 @@ static bool model_kernels(ModelKernels *all, const char *list, const char *devic
         TgSession *s = NULL;
         char path[512];
         stand_in(model, all->folder, number++, path);
-        TgStatus status = tg_open(&s, path, &(TgOptions){ .device = device, .no_cache = 1 });
+        TgStatus status = tg_open(&s, path, &(TgOptions){ .device = device, .cache_dir = all->folder });
         if (status == TG_OK) status = collect(all, s);
         if (status != TG_OK) print_message("%s: %s\n", model, tg_error()), all->bad++;
         if (all->session && s) tg_close(all->session);

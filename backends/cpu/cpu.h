@@ -87,14 +87,17 @@ int64_t cpu_cached_ns(const Kernel *k);                      /* what a thread al
 typedef struct {
     /* one CPU a physical core that we may use, at most as many as requested */
     int *cpu, count;
-    int64_t l1_bytes, l2_bytes;
+    int64_t l1_bytes, l2_bytes, l3_bytes;
     /* the processor, by processor_read: its widest vectors; bits of graph/wmma.def; has_exp2: 2^x in few instructions;
-     * has_own: backends/x86 makes code for it */
-    int vector_bytes, vector_registers, load_bytes;
+     * has_own: backends/x86 makes code for it; halves: a vector takes its units twice */
+    int vector_bytes, vector_registers;
     uint32_t rows;
-    bool has_fma, has_exp2, has_own;
+    bool has_fma, has_exp2, has_own, halves;
     char name[128], features[256];
 } Machine;
 /* cpus: a list such as "0-3,8", or NULL: all of the process */
 TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads);
+
+/* rates.c. cache_dir NULL: the typical ones */
+void rates_read(Rates *f, const Machine *m, Team *team, const char *cache_dir);
 #endif

@@ -20,7 +20,6 @@ static Target target_of(const Machine *m)
     return (Target){ .kind = "cpu",
                      .vector_bytes = m->vector_bytes,
                      .vector_registers = m->vector_registers,
-                     .load_bytes = m->load_bytes,
                      .threads = m->count,
                      .l1_bytes = m->l1_bytes,
                      .l2_bytes = m->l2_bytes,
@@ -61,6 +60,8 @@ static TgStatus cpu_ready(const Device *d)
 }
 
 static const Target *cpu_target(const Device *d) { return &d->target; }
+
+static void cpu_rates(Rates *out, Device *d) { rates_read(out, &d->machine, d->team, d->cache_dir); }
 
 static void cpu_describe(const Device *d, char name[128], char features[256])
 {
@@ -116,6 +117,7 @@ const Backend backend_cpu = {
     .close = cpu_close,
     .ready = cpu_ready,
     .target = cpu_target,
+    .rates = cpu_rates,
     .describe = cpu_describe,
     .render = cpu_render,
     .compile = cpu_backend_compile,

@@ -42,7 +42,6 @@ TgStatus processor_read(Machine *m)
              bf16 ? " bf16" : "");
     m->vector_bytes = 16;
     m->vector_registers = 32;
-    m->load_bytes = 64;
     m->rows = (i8mm ? 1u << WMMA_neon_u8 : 0) | (dot ? 1u << WMMA_neon_i8 : 0) | (bf16 ? 1u << WMMA_neon_bf16 : 0);
     m->has_fma = true;
     return TG_OK;

@@ -111,7 +111,7 @@ TgStatus processor_read(Machine *m)
              s.amx ? " amx" : "");
     m->vector_bytes = s.avx512 ? 64 : s.avx ? 32 : 16;
     m->vector_registers = s.avx512 ? 32 : 16;
-    m->load_bytes = s.avx512 && !has_halves() ? 128 : 64;
+    m->halves = s.avx512 && has_halves();
     m->rows = (s.amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) | (s.bf16 ? 1u << WMMA_dot_bf16 : 0) |
         (s.vnni ? 1u << WMMA_vnni_u8 : 0) | (s.avx2 && !s.avx512 ? 1u << WMMA_avx_u8 : 0);
     m->has_fma = s.fma || s.avx512;

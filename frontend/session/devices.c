@@ -128,6 +128,31 @@ TgStatus tg_device(const TgOptions *options, char name[128], char features[256])
     return status;
 }
 
+static TgStatus read_rates(const TgOptions *options, TgRates *out)
+{
+    TgSession s = { .options = *options };
+    Arena *a = arena_new();
+    if (!s.options.cache_dir) s.options.cache_dir = session_cache_dir(a);
+    TgStatus status = session_open_device(&s);
+    if (status != TG_OK) return arena_free(a), status;
+    Target t = *s.backend->target(s.device);
+    if (s.backend->rates) s.backend->rates(&t.rates, s.device);
+    const Rates *r = target_rates(&t);
+    *out = (TgRates){ .hz = r->hz, .products = r->fma, .loads = r->load, .stores = r->store, .l2_bytes = r->l2_rate,
+                      .l3_bytes = r->l3_rate, .memory_bytes = r->memory_rate, .phase_s = r->phase_s,
+                      .measured = r->measured != 0 };
+    s.backend->close(s.device);
+    arena_free(a);
+    return TG_OK;
+}
+
+TgStatus tg_rates(const TgOptions *options, TgRates *out)
+{
+    TgStatus status;
+    ATTEMPT(status, read_rates(options, out));
+    return status;
+}
+
 /* Ranks of one machine that no launcher has bound to cores have equal shares of them. */
 static TgStatus share_cores(TgSession *s)
 {
@@ -172,6 +197,9 @@ TgStatus session_target(TgSession *s)
     if ((unsigned)p >= sizeof way / sizeof *way) return fail(TG_USAGE, "precision: %d is none", (int)p);
     s->target = *s->backend->target(s->device);
     s->target.devices = s->shard.devices;
+    /* each rank would measure others */
+    if (s->backend->rates && !ranks_wanted(&s->options) && !s->saved)
+        s->backend->rates(&s->target.rates, s->device);
     if (!ranks_wanted(&s->options))
         s->target.threads = (s->target.threads + s->shard.devices - 1) / s->shard.devices;
     TRY(join_ranks(s));

@@ -1,0 +1,226 @@
+/* What a core and its memory do in a second: measured once a machine, kept in the cache folder. Detection tells sizes;
+ * clocks, ports and bandwidths depend on the processor's generation, on its memory and on who else is there.
+ *
+ * Every figure is the best of some short samples, since other programs only slow a sample, and it is rounded to steps
+ * of an eighth to a quarter, so that two measurements choose the same kernels. All together take a tenth of a second.
+ * Without a cache folder nothing is measured: typical_cpu holds. */
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "backends/cache.h"
+#include "backends/cpu/executable.h"
+#include "backends/cpu/processor.h"
+#include "common/clock.h"
+#include "graph/base/memory.h"
+
+enum {
+    VERSION = 1,
+    SAMPLES = 7,                    /* of a figure */
+    STEPS = 20000,                  /* of the chain that tells the clock, six cycles each */
+    TURNS = 2000,                   /* of a loop of 16 instructions */
+    NEAR_BYTES = 8 << 10,           /* which the first cache holds */
+    FAR_BYTES = 192 << 20,          /* which are read from memory, at most */
+    PHASES = 20,
+    LINE = 64
+};
+
+/* Six instructions that wait for each other, whatever the processor. */
+static uint64_t chain(uint64_t x, long steps)
+{
+    for (long i = 0; i < steps; i++) x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    return x;
+}
+
+/* Products that are added to 12 accumulators; loads, and stores, of a line each, from `bytes` again and again. */
+typedef struct {
+    void (*products)(long turns);
+    void (*loads)(const void *p, size_t bytes, long turns);
+    void (*stores)(void *p, size_t bytes, long turns);
+} Loops;
+
+#define TWELVE(I) I(0) I(1) I(2) I(3) I(4) I(5) I(6) I(7) I(8) I(9) I(10) I(11)
+#define LOOPS_OF(NAME, TARGET, BYTES, VALUE, PRODUCT, LOAD, STORE)                                           \
+    typedef float NAME##_v __attribute__((vector_size(BYTES)));                                              \
+    TARGET static void NAME##_products(long turns)                                                           \
+    {                                                                                                        \
+        NAME##_v s[12] = { { 0 } }, a = { 0 };                                                               \
+        for (long i = 0; i < turns; i++) { TWELVE(PRODUCT) }                                                 \
+    }                                                                                                        \
+    TARGET static void NAME##_loads(const void *p, size_t bytes, long turns)                                 \
+    {                                                                                                        \
+        NAME##_v a, b, c, d, f, g, h, k;                                                                     \
+        for (long i = 0; i < turns; i++)                                                                     \
+            for (const NAME##_v *q = p, *e = q + bytes / BYTES; q < e; q += 8)                               \
+                __asm__ volatile(LOAD(0, 8) LOAD(1, 9) LOAD(2, 10) LOAD(3, 11)                               \
+                                 LOAD(4, 12) LOAD(5, 13) LOAD(6, 14) LOAD(7, 15)                             \
+                                 : VALUE(a), VALUE(b), VALUE(c), VALUE(d), VALUE(f), VALUE(g), VALUE(h), VALUE(k)\
+                                 : "m"(q[0]), "m"(q[1]), "m"(q[2]), "m"(q[3]),                               \
+                                   "m"(q[4]), "m"(q[5]), "m"(q[6]), "m"(q[7]));                              \
+    }                                                                                                        \
+    TARGET static void NAME##_stores(void *p, size_t bytes, long turns)                                      \
+    {                                                                                                        \
+        NAME##_v a = { 0 };                                                                                  \
+        for (long i = 0; i < turns; i++)                                                                     \
+            for (NAME##_v *q = p, *e = q + bytes / BYTES; q < e; q += 2)                                     \
+                __asm__ volatile(STORE(2, 0) STORE(2, 1) : "=m"(q[0]), "=m"(q[1]) : VALUE##_IN(a));          \
+    }                                                                                                        \
+    static const Loops NAME = { NAME##_products, NAME##_loads, NAME##_stores };
+
+#ifdef __x86_64__
+#define REGISTER(v) "=v"(v)
+#define REGISTER_IN(v) "v"(v)
+#define FUSED(k) __asm__ volatile("vfmadd231ps %1, %1, %0" : "+v"(s[k]) : "v"(a));
+#define ADDED(k) __asm__ volatile("addps %1, %0" : "+x"(s[k]) : "x"(a));
+#define LOAD_WIDE(k, m) "vmovups %" #m ", %" #k "\n"
+#define LOAD_SSE(k, m) "movups %" #m ", %" #k "\n"
+#define STORE_WIDE(k, m) "vmovups %" #k ", %" #m "\n"
+#define STORE_SSE(k, m) "movups %" #k ", %" #m "\n"
+LOOPS_OF(avx512, __attribute__((target("avx512f"))), 64, REGISTER, FUSED, LOAD_WIDE, STORE_WIDE)
+LOOPS_OF(avx2, __attribute__((target("avx2,fma"))), 32, REGISTER, FUSED, LOAD_WIDE, STORE_WIDE)
+LOOPS_OF(sse2, , 16, REGISTER, ADDED, LOAD_SSE, STORE_SSE)
+static const Loops *loops_of(const Machine *m)
+{
+    return m->vector_bytes == 64 ? &avx512 : m->vector_bytes == 32 && m->has_fma ? &avx2 : &sse2;
+}
+static int loop_bytes(const Machine *m) { return loops_of(m) == &sse2 ? 16 : m->vector_bytes; }
+#elif defined(__aarch64__)
+#define REGISTER(v) "=w"(v)
+#define REGISTER_IN(v) "w"(v)
+#define FUSED(k) __asm__ volatile("fmla %0.4s, %1.4s, %1.4s" : "+w"(s[k]) : "w"(a));
+#define LOAD_NEON(k, m) "ldr %q" #k ", %" #m "\n"
+#define STORE_NEON(k, m) "str %q" #k ", %" #m "\n"
+LOOPS_OF(neon, , 16, REGISTER, FUSED, LOAD_NEON, STORE_NEON)
+static const Loops *loops_of(const Machine *m) { return (void)m, &neon; }
+static int loop_bytes(const Machine *m) { return (void)m, 16; }
+#else
+static const Loops *loops_of(const Machine *m) { return (void)m, NULL; }
+static int loop_bytes(const Machine *m) { return m->vector_bytes; }
+#endif
+
+/* steps 2: 1, 1.5, 2, 3, 4, ..; steps 4: 1, 1.25, 1.5, 1.75, 2, 2.5, .. */
+static double in_steps(double v, int steps)
+{
+    double unit = 1;
+    if (!(v > 0)) return 0;
+    while (v >= 2 * steps * unit) unit *= 2;
+    while (v < steps * unit) unit /= 2;
+    return (double)(int64_t)(v / unit + 0.5) * unit;
+}
+
+static double clock_hz(void)
+{
+    double best = 0;
+    volatile uint64_t sink = 88172645463325252u;
+    for (int i = 0; i < SAMPLES; i++) {
+        double start = clock_s();
+        sink = chain(sink, STEPS);
+        double s = clock_s() - start;
+        if (6.0 * STEPS / s > best) best = 6.0 * STEPS / s;
+    }
+    return best;
+}
+
+/* Bytes, or products, a second: the best sample of what each turn has so many of. */
+typedef struct { const Loops *by; char *memory; size_t bytes; long turns; } Sample;
+static void sample_products(const Sample *s) { s->by->products(s->turns); }
+static void sample_loads(const Sample *s) { s->by->loads(s->memory, s->bytes, s->turns); }
+static void sample_stores(const Sample *s) { s->by->stores(s->memory, s->bytes, s->turns); }
+
+static double rate(void (*run)(const Sample *), const Sample *s, double each_turn)
+{
+    double best = 0;
+    run(s);
+    for (int i = 0; i < SAMPLES; i++) {
+        double start = clock_s();
+        run(s);
+        double r = each_turn * (double)s->turns / (clock_s() - start);
+        if (r > best) best = r;
+    }
+    return best;
+}
+
+/* A phase in which every thread reads its part of memory, or does nothing. */
+typedef struct { const Sample *sample; int left; } Together;
+static TeamParts together_next(void *user)
+{
+    Together *t = user;
+    return t->left-- > 0 ? TEAM_ALL : TEAM_OVER;
+}
+static void together_part(void *user, int part, int parts)
+{
+    const Sample *s = ((Together *)user)->sample;
+    size_t of = s->bytes / (size_t)parts / LINE * LINE;
+    if (s->by) s->by->loads(s->memory + of * (size_t)part, of, 1);
+}
+static double together_s(Team *team, const Sample *sample, int phases)
+{
+    double best = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        Together t = { sample, phases };
+        const TeamJob job = { together_next, together_part, &t };
+        double start = clock_s();
+        team_run(team, &job);
+        double s = (clock_s() - start) / phases;
+        if (!best || s < best) best = s;
+    }
+    return best;
+}
+
+static void measure(Rates *f, const Machine *m, Team *team)
+{
+    const Loops *by = loops_of(m);
+    double vector = loop_bytes(m);
+    size_t near = NEAR_BYTES, second = (size_t)m->l2_bytes / 2, third = 0, most = FAR_BYTES;
+    if (m->l3_bytes > 8 * m->l2_bytes) third = 4 * (size_t)m->l2_bytes;
+    if (3 * (size_t)(m->l3_bytes + m->l2_bytes) < most) most = 3 * (size_t)(m->l3_bytes + m->l2_bytes) / PAGE * PAGE;
+    char *memory = by ? cpu_pages_new((int64_t)most) : NULL;
+    if (!memory) return;
+    memset(memory, 1, most);
+    double hz = clock_hz();
+    f->hz = in_steps(hz, 4);
+    f->fma = in_steps(rate(sample_products, &(Sample){ by, memory, 0, TURNS }, 12) / hz, 2);
+    f->load = in_steps(rate(sample_loads, &(Sample){ by, memory, near, TURNS / 10 }, (double)near) / hz / vector, 2);
+    f->store = in_steps(rate(sample_stores, &(Sample){ by, memory, near, TURNS / 10 }, (double)near) / hz / vector, 2);
+    f->l2_rate = in_steps(rate(sample_loads, &(Sample){ by, memory, second, 4 }, (double)second) / hz, 4);
+    if (third) f->l3_rate = in_steps(rate(sample_loads, &(Sample){ by, memory, third, 1 }, (double)third) / hz, 4);
+    f->memory_rate = in_steps((double)most / together_s(team, &(Sample){ by, memory, most, 1 }, 1), 4);
+    if (!third) f->l3_rate = f->memory_rate / hz / team_size(team);
+    f->measured = 1;
+    f->phase_s = in_steps(together_s(team, &(Sample){ 0 }, PHASES), 4);
+    cpu_pages_free(memory, (int64_t)most);
+}
+
+/* A host that is busy for all of a measurement tells nonsense. */
+static bool credible(const Rates *f)
+{
+    const Rates *t = &typical_cpu;
+    const double got[] = { f->hz, f->fma, f->load, f->store, f->l2_rate, f->l3_rate, f->memory_rate },
+                 usual[] = { t->hz, t->fma, t->load, t->store, t->l2_rate, t->l3_rate, t->memory_rate };
+    for (size_t i = 0; i < sizeof got / sizeof *got; i++)
+        if (!(got[i] > usual[i] / 16 && got[i] < usual[i] * 16)) return false;
+    return f->phase_s > 0 && f->phase_s < 1e-3;
+}
+
+void rates_read(Rates *f, const Machine *m, Team *team, const char *cache_dir)
+{
+    struct { unsigned word[PROCESSOR_WORDS]; int version, threads, vector_bytes; } of = { .version = VERSION };
+    char key[33];
+    Rates *kept = NULL;
+    size_t size = 0;
+    *f = typical_cpu;
+    if (m->halves) f->fma /= 2, f->load /= 2, f->store /= 2;
+    if (!cache_dir) return;
+    processor_words(of.word);
+    of.threads = m->count, of.vector_bytes = m->vector_bytes;
+    snprintf(key, sizeof key, "%016llx", (unsigned long long)XXH3_64bits(&of, sizeof of));
+    bool known = cache_get((void **)&kept, &size, cache_dir, "cpu-rates", key) && size == sizeof *f && credible(kept);
+    Rates fresh = *f;
+    if (!known) measure(&fresh, m, team);
+    if (known) *f = *kept;
+    else if (credible(&fresh)) {
+        *f = fresh;
+        cache_put(cache_dir, "cpu-rates", key, f, sizeof *f);
+    }
+    mem_free(kept);
+}
