@@ -77,29 +77,42 @@ static void load_scalar(Lower *l, DType t, Reg dst, Place at, int width)
     i->dst = dst, i->at = at, i->width = (uint8_t)width, i->size = (uint8_t)memory_bytes(t), i->imm = is_signed(t);
 }
 
-static void move_to(Lower *l, DType t, Reg dst, Reg from)
+static Ins *move_to(Lower *l, DType t, Reg dst, Reg from)
 {
     Ins *i = x_put(l, full_float(t) ? M_VMOVE : M_MOVE);
     i->dst = dst, i->width = 16;
     if (full_float(t)) i->b = from;
     else i->a = from;
+    return i;
 }
 
-static Reg one_load(Lower *l, DType t, Place at, Reg gate, Reg otherwise)
+/* Where a condition does not hold, or its lane, when it has lanes. */
+static void jump_unless(Lower *l, const UOp *gate, Reg lane, uint32_t label)
+{
+    if (!lane) {
+        x_jump_unless(l, gate, label);
+        return;
+    }
+    Ins *i = x_put(l, M_JUMP_ZERO);
+    i->a = lane, i->label = label;
+}
+
+/* otherwise: where the condition (its lane, where it has lanes) does not hold. all: a float is to be in all lanes of
+ * the register, as otherwise is. */
+static Reg one_load(Lower *l, DType t, Place at, const UOp *gate, Reg lane, Reg otherwise, bool all)
 {
     bool f = full_float(t);
-    int width = f ? mcode_vector_bytes(l->m) : 16;
+    int width = f ? mcode_vector_bytes(l->m) : 16, least = t == DT_F64 ? 32 : 16, some = all ? width : least;
     Reg r = f ? x_vector(l, width) : x_general(l);
     if (!gate) {
         load_scalar(l, t, r, at, width);
         return r;
     }
     uint32_t over = ++l->m->labels;
-    if (f) l->m->reg[r].width = t == DT_F64 ? 32 : 16;
-    move_to(l, t, r, otherwise);
-    Ins *i = x_put(l, M_JUMP_ZERO);
-    i->a = gate, i->label = over;
-    load_scalar(l, t, r, at, t == DT_F64 ? 32 : 16);
+    if (f) l->m->reg[r].width = (uint8_t)some;
+    move_to(l, t, r, otherwise)->width = (uint8_t)some;
+    jump_unless(l, gate, lane, over);
+    load_scalar(l, t, r, at, some);
     x_put(l, M_LABEL)->label = over;
     return r;
 }
@@ -119,15 +132,19 @@ void x_hold_value(Lower *l, const UOp *u, Reg *lane, uint32_t n)
 static void load_lanes(Lower *l, const UOp *u, uint32_t n)
 {
     const UOp *a = u->src[0];
-    bool gated = masked_off(u, 2);
+    const UOp *gate = masked_off(u, 2) ? u->src[2] : NULL;
     const Reg *position = a->op == UOP_INDEX && cr_lanes(a->src[1]) > 1 ? x_lanes(l, a->src[1], n) : NULL,
-              *gate = gated ? x_lanes(l, u->src[2], n) : NULL, *other = gated ? x_lanes(l, u->src[1], n) : NULL;
+              *when = gate && cr_lanes(gate) > 1 ? x_lanes(l, gate, n) : NULL,
+              *other = NULL;
+    bool all = n == 1 && full_float((DType)u->dtype);
+    if (gate && !all) other = x_lanes(l, u->src[1], n);
+    Reg spread = all && gate ? x_spread(l, u->src[1], most_bytes(l)) : 0;
     Reg *lane = NEW_N(l->m->arena, Reg, n);
     for (uint32_t k = 0; k < n; k++)
-        lane[k] =
-            one_load(l, (DType)u->dtype, place_of_lane(l, a, position, k), gated ? gate[k] : 0, gated ? other[k] : 0);
+        lane[k] = one_load(l, (DType)u->dtype, place_of_lane(l, a, position, k), gate, when ? when[k] : 0,
+                           spread ? spread : gate ? other[k] : 0, all);
     x_hold_value(l, u, lane, n);
-    if (n == 1 && full_float((DType)u->dtype) && !gated) l->val[u->id].splat = (uint8_t)most_bytes(l);
+    if (all) l->val[u->id].splat = (uint8_t)most_bytes(l);
 }
 
 /* By the machine's gather: 32-bit positions, elements of 4 or 8 bytes. Positions that are in registers of their own
@@ -177,7 +194,7 @@ static void load_vector(Lower *l, const UOp *u, uint32_t n)
         return;
     }
     Reg other = gate ? x_whole(l, u->src[1], width) : 0,
-        mask = gate ? vector_gate ? x_whole(l, gate, round_width(4 * n)) : x_scalar(l, gate) : 0,
+        mask = vector_gate ? x_whole(l, gate, round_width(4 * n)) : 0,
         r = x_vector(l, width);
     Place at = x_place(l, u->src[0]);
     uint32_t over = 0;
@@ -185,8 +202,7 @@ static void load_vector(Lower *l, const UOp *u, uint32_t n)
     if (gate && !vector_gate) {
         i = x_put(l, M_VMOVE);
         i->dst = r, i->b = other, i->width = (uint8_t)width;
-        i = x_put(l, M_JUMP_ZERO);
-        i->a = mask, i->label = over = ++l->m->labels;
+        x_jump_unless(l, gate, over = ++l->m->labels);
     }
     i = x_put(l, vector_gate ? M_VLOADM : M_VLOAD);
     i->dst = r, i->at = at, i->width = (uint8_t)width, i->size = (uint8_t)(bytes < 16 ? bytes : width);
@@ -236,14 +252,13 @@ static void store_lanes(Lower *l, const UOp *u, uint32_t n)
 {
     const UOp *a = u->src[0];
     const Reg *position = a->op == UOP_INDEX && cr_lanes(a->src[1]) > 1 ? x_lanes(l, a->src[1], n) : NULL,
-              *gate = masked_off(u, 2) ? x_lanes(l, u->src[2], n) : NULL, *v = x_lanes(l, u->src[1], n);
+              *v = x_lanes(l, u->src[1], n);
+    const UOp *gate = masked_off(u, 2) ? u->src[2] : NULL;
+    const Reg *when = gate && cr_lanes(gate) > 1 ? x_lanes(l, gate, n) : NULL;
     for (uint32_t k = 0; k < n; k++) {
         uint32_t over = gate ? ++l->m->labels : 0;
         Place at = place_of_lane(l, a, position, k);
-        if (gate) {
-            Ins *i = x_put(l, M_JUMP_ZERO);
-            i->a = gate[k], i->label = over;
-        }
+        if (gate) jump_unless(l, gate, when ? when[k] : 0, over);
         store_scalar(l, (DType)u->src[1]->dtype, at, v[k]);
         if (gate) x_put(l, M_LABEL)->label = over;
     }
@@ -268,13 +283,10 @@ static void store_vector(Lower *l, const UOp *u, uint32_t n)
         i->dst = cut, i->a = ones, i->width = (uint8_t)round_width(4 * n);
         v = cut;
     }
-    Reg mask = gate ? vector_gate ? x_whole(l, gate, round_width(4 * n)) : x_scalar(l, gate) : 0;
+    Reg mask = vector_gate ? x_whole(l, gate, round_width(4 * n)) : 0;
     Place at = x_place(l, a);
     uint32_t over = 0;
-    if (gate && !vector_gate) {
-        Ins *i = x_put(l, M_JUMP_ZERO);
-        i->a = mask, i->label = over = ++l->m->labels;
-    }
+    if (gate && !vector_gate) x_jump_unless(l, gate, over = ++l->m->labels);
     Ins *i = x_put(l, vector_gate ? M_VSTOREM : M_VSTORE);
     i->a = v, i->at = at, i->width = (uint8_t)width, i->size = (uint8_t)(bytes < 16 ? bytes : width);
     if (vector_gate) i->c = mask, i->size = (uint8_t)size, i->imm = n;

@@ -51,14 +51,37 @@ static bool is_permuted(Lower *l, const UOp *u, const UOp *of[2])
 }
 
 /* What u's instructions read: of lanes that are moved together the vectors that they are of. */
-static void read_operands(Lower *l, uint32_t at, Read *f)
+static void read_sources(Lower *l, const UOp *u, uint32_t at, Read *f)
 {
-    const UOp *u = l->line[at], *of[2];
-    if (!reads(l, u)) return;
+    const UOp *of[2];
     if (is_permuted(l, u, of))
         for (int k = 0; k < 2 && of[k]; k++) f(l, of[k], at);
     else
-        for (uint32_t k = 0; k < u->nsrc; k++) read_operand(l, u->src[k], at, f);
+        for (uint32_t k = 0; k < u->nsrc; k++) {
+            read_operand(l, u->src[k], at, f);
+            if (x_only_jumps(l, u->src[k])) read_sources(l, u->src[k], at, f);
+        }
+}
+
+static void read_operands(Lower *l, uint32_t at, Read *f)
+{
+    if (reads(l, l->line[at])) read_sources(l, l->line[at], at, f);
+}
+
+/* Is source k of the instruction a condition on which it jumps? */
+static bool jumps_on(const Lower *l, const UOp *u, uint32_t k)
+{
+    const UOp *c = u->src[k];
+    if (cr_lanes(c) > 1 || c->dtype != DT_BOOL || l->block[l->place[c->id]] != l->block[l->place[u->id]]) return false;
+    if (u->op == UOP_LOAD || u->op == UOP_STORE) return k == 2;
+    return u->op == UOP_IF || x_only_jumps(l, u);
+}
+
+static void find_jumps(Lower *l)
+{
+    for (uint32_t i = l->count; i-- > 0;)
+        for (uint32_t k = 0; k < l->line[i]->nsrc; k++)
+            if (!jumps_on(l, l->line[i], k)) l->valued[l->line[i]->src[k]->id] = true;
 }
 
 static void is_needed(Lower *l, const UOp *u, uint32_t at)
@@ -78,17 +101,18 @@ static void is_used(Lower *l, const UOp *u, uint32_t at)
 static void find_uses(Lower *l)
 {
     uint32_t open[128] = { 0 }, depth = 0, serial = 0;
-    for (uint32_t i = l->count; i-- > 0;) read_operands(l, i, is_needed);
     for (uint32_t i = 0; i < l->count; i++) {
         const UOp *u = l->line[i];
         l->block[i] = open[depth];
-        read_operands(l, i, is_used);
         for (uint32_t k = 0; k < u->nsrc && u->op != UOP_INDEX; k++) l->computed_with[u->src[k]->id] = true;
         l->place[u->id] = i;
         l->times[u->id]++;
         if ((u->op == UOP_RANGE || u->op == UOP_IF) && depth < 127) open[++depth] = ++serial;
         if ((u->op == UOP_END || u->op == UOP_ENDIF) && depth) depth--;
     }
+    find_jumps(l);
+    for (uint32_t i = l->count; i-- > 0;) read_operands(l, i, is_needed);
+    for (uint32_t i = 0; i < l->count; i++) read_operands(l, i, is_used);
 }
 
 /* ---- variables and what is computed in them ---- */
@@ -372,6 +396,7 @@ static void instruction(Lower *l, const UOp *u)
     uint32_t n = cr_lanes(u);
     if (tile(l, u)) return;
     if (!acts(u) && u->op != UOP_BUFFER && !l->needed[u->id]) return;
+    if (x_only_jumps(l, u)) return;
     switch (u->op) {
     case UOP_PARAM:
     case UOP_CONST:
@@ -381,12 +406,7 @@ static void instruction(Lower *l, const UOp *u)
     case UOP_BUFFER: buffer(l, u); break;
     case UOP_RANGE: range(l, u); break;
     case UOP_END: end(l, u); break;
-    case UOP_IF: {
-        Reg c = x_scalar(l, u->src[0]);
-        Ins *i = x_put(l, M_JUMP_ZERO);
-        i->a = c, i->label = l->ifs[l->nifs++] = ++l->m->labels;
-        break;
-    }
+    case UOP_IF: x_jump_unless(l, u->src[0], l->ifs[l->nifs++] = ++l->m->labels); break;
     case UOP_ENDIF: x_put(l, M_LABEL)->label = l->ifs[--l->nifs]; break;
     case UOP_LOAD: x_load(l, u); break;
     case UOP_STORE: x_store(l, u); break;
@@ -441,7 +461,7 @@ TgStatus mcode_lower(Mcode *m, const Kernel *k)
     m->pool = NEW_N(a, uint8_t, m->pool_cap);
     l.val = NEW_N(a, Val, ids), l.needed = NEW_N(a, bool, ids), l.array = NEW_N(a, bool, ids);
     l.place = NEW_N(a, uint32_t, ids), l.times = NEW_N(a, uint32_t, ids), l.target = NEW_N(a, const UOp *, ids);
-    l.computed_with = NEW_N(a, bool, ids);
+    l.computed_with = NEW_N(a, bool, ids), l.valued = NEW_N(a, bool, ids);
     l.offset = NEW_N(a, int64_t, ids), l.block = NEW_N(a, uint32_t, n), l.last = NEW_N(a, uint32_t, n);
     l.uses = NEW_N(a, uint32_t, n), l.outside = NEW_N(a, bool, n), l.alias = NEW_N(a, bool, n);
     find_uses(&l);

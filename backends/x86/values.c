@@ -175,6 +175,11 @@ static Reg load_lane(Lower *l, DType t, int64_t at)
 
 Reg x_scalar(Lower *l, const UOp *u)
 {
+    if (l->val[u->id].held == HELD_NOT && x_only_jumps(l, u)) {
+        Reg r = x_general(l);
+        x_scalar_op(l, u, (Opnd[3]){ { .u = u->src[0] }, { .u = u->src[1] } }, r);
+        return r;
+    }
     if (u->op == UOP_CONST) return load_const(l, u);
     if (u->op == UOP_DEFINE_VAR) return variable(l, u);
     if (u->op == UOP_STACK && u->nsrc == 1 && l->val[u->id].held == HELD_NOT) return x_scalar(l, u->src[0]);
@@ -301,6 +306,52 @@ Reg x_whole(Lower *l, const UOp *u, int width)
 Reg x_operand(Lower *l, Opnd o) { return o.r ? o.r : x_scalar(l, o.u); }
 
 void x_hold(Lower *l, const UOp *u, Reg r) { l->val[u->id] = (Val){ .held = HELD_ONE, .lanes = cr_lanes(u), .r = r }; }
+
+/* ---- conditions ---- */
+
+/* A variable may have another value where the jump is. */
+static bool is_variable_read(const UOp *u) { return u->op == UOP_LOAD && u->src[0]->op == UOP_BUFFER; }
+
+static bool compares_integers(const UOp *u)
+{
+    return (u->op == UOP_CMPLT || u->op == UOP_CMPNE) && cr_lanes(u) == 1 && dtype_is_int((DType)u->src[0]->dtype) &&
+        !is_variable_read(u->src[0]) && !is_variable_read(u->src[1]);
+}
+
+static bool is_negation(const UOp *u)
+{
+    return u->op == UOP_CMPNE && uop_is_int_const(u->src[1], 1) && compares_integers(u->src[0]);
+}
+
+bool x_only_jumps(const Lower *l, const UOp *u)
+{
+    bool both = u->op == UOP_AND && u->dtype == DT_BOOL && cr_lanes(u) == 1;
+    return !l->valued[u->id] && (both || compares_integers(u) || is_negation(u));
+}
+
+void x_jump_unless(Lower *l, const UOp *u, uint32_t label)
+{
+    if (!x_only_jumps(l, u)) {
+        Reg r = x_scalar(l, u);
+        Ins *i = x_put(l, M_JUMP_ZERO);
+        i->a = r, i->label = label;
+        return;
+    }
+    if (u->op == UOP_AND) {
+        for (int k = 0; k < 2; k++) x_jump_unless(l, u->src[k], label);
+        return;
+    }
+    bool negated = is_negation(u);
+    const UOp *c = negated ? u->src[0] : u, *end = c->src[1];
+    bool below = c->src[0]->dtype == DT_U64;
+    Cond cond = c->op == UOP_CMPNE ? (negated ? COND_NOT_EQUAL : COND_EQUAL)
+        : negated                  ? (below ? COND_BELOW : COND_LESS)
+                                   : (below ? COND_NOT_BELOW : COND_NOT_LESS);
+    int64_t v = end->op == UOP_CONST ? x_const_bits(end) : 0;
+    bool small = end->op == UOP_CONST && v >= INT32_MIN && v <= INT32_MAX;
+    Reg a = x_scalar(l, c->src[0]), b = small ? 0 : x_scalar(l, end);
+    x_jump_if(l, a, b, v, cond, label);
+}
 
 void x_jump_if(Lower *l, Reg a, Reg b, int64_t imm, Cond cond, uint32_t label)
 {

@@ -33,6 +33,7 @@ typedef struct {
     /* by id: the last position where it stands (LOAD(REG) may stand several times), and how many there are */
     uint32_t *place, *times;
     bool *computed_with;            /* by id: it stands elsewhere than in an address */
+    bool *valued;                   /* by id: it stands elsewhere than in conditions of jumps in its block */
     /* by position: the block, the last use of what is computed there and how many there are, up to where it stands
      * again; whether one is in another block */
     uint32_t *block, *last, *uses;
@@ -76,6 +77,7 @@ int x_width_of(const UOp *u);
 int64_t x_const_bits(const UOp *u); /* as a general register has it; floats: their bits */
 Place x_const_place(Lower *l, const UOp *u); /* its element in the pool; of bool all bits */
 Reg x_scalar(Lower *l, const UOp *u);
+Reg x_spread(Lower *l, const UOp *u, int width);              /* a scalar in all lanes of a vector */
 Val *x_value(Lower *l, const UOp *u);
 Reg x_lane(Lower *l, const UOp *u, uint32_t k);
 const Reg *x_lanes(Lower *l, const UOp *u, uint32_t n); /* each in a register, valid in this block */
@@ -108,6 +110,9 @@ void x_scalar_op(Lower *l, const UOp *u, const Opnd *o, Reg dst); /* scalar.c */
 bool x_vector_op(Lower *l, const UOp *u, const Opnd *o, uint32_t lanes, Reg dst);
 void x_across(Lower *l, const UOp *u); /* REDUCE over lanes */
 bool x_changes_in_place(const UOp *u); /* x_vector_op is one instruction */
+/* Is it a condition that jumps alone evaluate? */
+bool x_only_jumps(const Lower *l, const UOp *u);
+void x_jump_unless(Lower *l, const UOp *condition, uint32_t label);
 void x_jump_if(Lower *l, Reg a, Reg b, int64_t imm, Cond cond, uint32_t label); /* b 0: imm */
 void x_hold(Lower *l, const UOp *u, Reg r);
 #endif
