@@ -12,6 +12,7 @@ typedef struct {
     const Listing *l;
     const Plan *p;
     const CWeights *w;
+    const Target *target;
     int threads;
     Arena *arena;
     uint32_t helper;
@@ -95,7 +96,7 @@ static void arguments(Writer *w, const Step *s, bool windows)
 
 static bool is_shared(const Writer *w, const Step *s)
 {
-    return cpu_worth_sharing(w->threads, w->p->kernel[s->kernel], s->thread_count);
+    return cpu_worth_sharing(w->target, w->threads, w->p->kernel[s->kernel], s->thread_count);
 }
 
 static void kernel_step(Writer *w, const Step *s)
@@ -365,7 +366,7 @@ TgStatus c_plan(CFields *f, Arena *a, const Listing *l, const Target *t, const C
         { "take_sizes", take_sizes }, { "shapes", shapes }, { "helpers", helpers },
     };
     Text text = { 0 };
-    Writer w = { .out = &text, .l = l, .p = l->plan, .w = weights, .threads = t->threads, .arena = a };
+    Writer w = { .out = &text, .l = l, .p = l->plan, .w = weights, .target = t, .threads = t->threads, .arena = a };
     for (uint32_t k = 0; k < sizeof part / sizeof *part; k++) {
         text_bytes(&text, "", text.len = 0);
         part[k].write(&w);

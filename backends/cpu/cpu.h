@@ -80,8 +80,9 @@ bool pieces_deal(LoopPiece *p, int threads, int64_t n);
 bool pieces_take(LoopPiece *p, int thread, int threads, int64_t grain, int64_t *first, int64_t *end);
 
 /* time.c: is a kernel of so many parts worth waking these threads? */
-bool cpu_worth_sharing(int threads, const Kernel *k, int64_t count);
-int64_t cpu_cached_ns(const Kernel *k);                      /* what a thread alone needs on values in its cache */
+bool cpu_worth_sharing(const Target *t, int threads, const Kernel *k, int64_t count);
+/* what a thread alone needs on values in its cache */
+int64_t cpu_cached_ns(const Target *t, const Kernel *k);
 
 /* machine.c */
 typedef struct {

@@ -61,7 +61,11 @@ static TgStatus cpu_ready(const Device *d)
 
 static const Target *cpu_target(const Device *d) { return &d->target; }
 
-static void cpu_rates(Rates *out, Device *d) { rates_read(out, &d->machine, d->team, d->cache_dir); }
+static void cpu_rates(Rates *out, Device *d)
+{
+    rates_read(&d->target.rates, &d->machine, d->team, d->cache_dir);
+    *out = d->target.rates;
+}
 
 static void cpu_describe(const Device *d, char name[128], char features[256])
 {

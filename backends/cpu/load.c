@@ -72,7 +72,8 @@ static Work resolve(Executable *e, const Step *s, const Code *c)
         w.fn = c->fn[s->kernel];
         /* where there are several devices, another has something to do meanwhile */
         bool beside = e->plan->devices > 1 && s->device >= 0;
-        w.shared = cpu_worth_sharing(e->device->machine.count, w.kernel, beside ? -1 : s->thread_count);
+        w.shared = cpu_worth_sharing(&e->device->target, e->device->machine.count, w.kernel,
+                                     beside ? -1 : s->thread_count);
         int64_t local = (w.kernel->local_bytes + PAGE - 1) / PAGE * PAGE;
         if (local > e->scratch_bytes) e->scratch_bytes = local;
     } else if (s->kind == STEP_COPY) {
@@ -108,7 +109,7 @@ static bool is_long(const Executable *e, const Work *w)
     int64_t ns = 0;
     for (uint32_t k = 0; k < w->works; k++) {
         if (w[k].kind != STEP_KERNEL || w[k].count == 1) return false;
-        ns += cpu_cached_ns(w[k].kernel);
+        ns += cpu_cached_ns(&e->device->target, w[k].kernel);
     }
     return ns > (int64_t)BALANCED_NS * e->device->machine.count;
 }
@@ -137,7 +138,7 @@ static void stay_alone(Executable *e)
     for (uint32_t i = 0; i < e->nwork; i++) {
         const Work *w = &e->work[i];
         if (w->kind == STEP_JUMP || (w->shared && w->kind != STEP_KERNEL)) return;
-        if (w->shared && (ns += cpu_cached_ns(w->kernel)) > WAKE_NS) return;
+        if (w->shared && (ns += cpu_cached_ns(&e->device->target, w->kernel)) > WAKE_NS) return;
     }
     for (uint32_t i = 0; i < e->nwork; i++) e->work[i].shared = false;
 }

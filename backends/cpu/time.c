@@ -6,18 +6,28 @@
 
 enum { SHARE_NS = 4000 };
 
-/* What a thread alone would need, by experience: 50 GFLOP/s in vectors, 4 in scalars; 12 GB/s, or what vectors get. */
-static int64_t alone_ns(const Kernel *k, int64_t gb_s)
+/* What kernels reach of the peak; of loads from the second cache, where they store as well; of those from the third,
+ * where other cores' values lie. */
+static const double peak_share = 0.4, near_share = 0.75, fresh_share = 0.4;
+/* Bytes a second that loops without vectors read or write. */
+static const double scalar_bytes = 12e9;
+
+/* What a thread alone needs, on values that lie in its second cache, or in the third, where others have put them. */
+static double alone_s(const Target *t, const Kernel *k, bool near)
 {
+    const Rates *r = target_rates(t);
     bool vectors = kernel_vectors(k);
-    return k->flops / (vectors ? 50 : 4) + k->bytes / (vectors ? gb_s : 12);
+    double terms = 2.0 * (t->vector_bytes / 4) * r->fma * peak_share,
+           bytes_s = r->hz * (near ? r->l2_rate * near_share : r->l3_rate * fresh_share);
+    if (!vectors && bytes_s > scalar_bytes) bytes_s = scalar_bytes;
+    return (double)k->flops / (vectors ? terms * r->hz : r->hz) + (double)k->bytes / bytes_s;
 }
 
-int64_t cpu_cached_ns(const Kernel *k) { return alone_ns(k, 80); }
+int64_t cpu_cached_ns(const Target *t, const Kernel *k) { return (int64_t)(1e9 * alone_s(t, k, true)); }
 
-bool cpu_worth_sharing(int threads, const Kernel *k, int64_t count)
+bool cpu_worth_sharing(const Target *t, int threads, const Kernel *k, int64_t count)
 {
-    return threads > 1 && count != 1 && count != 0 && alone_ns(k, 12) > SHARE_NS;
+    return threads > 1 && count != 1 && count != 0 && 1e9 * alone_s(t, k, false) > SHARE_NS;
 }
 
 typedef struct {
@@ -88,7 +98,7 @@ TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel 
     t.count = k->thread_bound ? kernel_value(k, k->thread_bound, t.vars) : 1;
     TgStatus s = timing_memory(&t, k, fill, user);
     const TeamJob job = { timing_next, timing_part, &t };
-    if (!s && cpu_worth_sharing(d->machine.count, k, t.count)) team_run(d->team, &job);
+    if (!s && cpu_worth_sharing(&d->target, d->machine.count, k, t.count)) team_run(d->team, &job);
     else if (!s)
         while (timing_next(&t) != TEAM_OVER) timing_part(&t, 0, 1);
     if (!s && out) timing_results(&t, k, fill, user, out);
