@@ -3,9 +3,10 @@
  *
  * Every figure is the best of some short samples, since other programs only slow a sample, and it is rounded to steps
  * of an eighth to a quarter, so that two measurements choose the same kernels. All together take a tenth of a second.
- * Without a cache folder nothing is measured: typical_cpu holds. */
+ * Without a cache folder nothing is measured: typical_cpu holds, as it does for what there is no memory to measure. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "backends/cache.h"
@@ -20,9 +21,10 @@ enum {
     STEPS = 20000,                  /* of the chain that tells the clock, six cycles each */
     TURNS = 2000,                   /* of a loop of 16 instructions */
     NEAR_BYTES = 8 << 10,           /* which the first cache holds */
-    FAR_BYTES = 192 << 20,          /* which are read from memory, at most */
+    FAR_LEAST = 64 << 20,           /* which are read from memory */
+    FAR_MOST = 192 << 20,
     PHASES = 20,
-    LINE = 64
+    ITERATION = 512                 /* bytes of the loops' iterations, at most */
 };
 
 /* Six instructions that wait for each other, whatever the processor. */
@@ -150,7 +152,7 @@ static TeamParts together_next(void *user)
 static void together_part(void *user, int part, int parts)
 {
     const Sample *s = ((Together *)user)->sample;
-    size_t of = s->bytes / (size_t)parts / LINE * LINE;
+    size_t of = s->bytes / (size_t)parts / ITERATION * ITERATION;
     if (s->by) s->by->loads(s->memory + of * (size_t)part, of, 1);
 }
 static double together_s(Team *team, const Sample *sample, int phases)
@@ -167,13 +169,29 @@ static double together_s(Team *team, const Sample *sample, int phases)
     return best;
 }
 
+/* Of the machine, and of the container. */
+static int64_t free_bytes(void)
+{
+    long pages = sysconf(_SC_AVPHYS_PAGES);
+    long long most = 0, taken = 0, left = pages > 0 ? (long long)pages * sysconf(_SC_PAGESIZE) : 0;
+    FILE *f = fopen("/sys/fs/cgroup/memory.max", "r"), *g = fopen("/sys/fs/cgroup/memory.current", "r");
+    if (f && g && fscanf(f, "%lld", &most) == 1 && fscanf(g, "%lld", &taken) == 1 && most - taken < left)
+        left = most - taken;
+    if (f) fclose(f);
+    if (g) fclose(g);
+    return left;
+}
+
 static void measure(Rates *f, const Machine *m, Team *team)
 {
     const Loops *by = loops_of(m);
     double vector = loop_bytes(m);
-    size_t near = NEAR_BYTES, second = (size_t)m->l2_bytes / 2, third = 0, most = FAR_BYTES;
-    if (m->l3_bytes > 8 * m->l2_bytes) third = 4 * (size_t)m->l2_bytes;
-    if (3 * (size_t)(m->l3_bytes + m->l2_bytes) < most) most = 3 * (size_t)(m->l3_bytes + m->l2_bytes) / PAGE * PAGE;
+    size_t near = NEAR_BYTES, second = (size_t)m->l2_bytes / 2 / PAGE * PAGE, third = 0,
+           most = 3 * (size_t)(m->l3_bytes + m->l2_bytes) / PAGE * PAGE;
+    if (m->l3_bytes > 8 * m->l2_bytes) third = 8 * second;
+    most = most < FAR_LEAST ? FAR_LEAST : most > FAR_MOST ? FAR_MOST : most;
+    bool far = (int64_t)most <= free_bytes() / 4;
+    if (!far) most = third ? third : second;
     char *memory = by ? cpu_pages_new((int64_t)most) : NULL;
     if (!memory) return;
     memset(memory, 1, most);
@@ -184,14 +202,14 @@ static void measure(Rates *f, const Machine *m, Team *team)
     f->store = in_steps(rate(sample_stores, &(Sample){ by, memory, near, TURNS / 10 }, (double)near) / hz / vector, 2);
     f->l2_rate = in_steps(rate(sample_loads, &(Sample){ by, memory, second, 4 }, (double)second) / hz, 4);
     if (third) f->l3_rate = in_steps(rate(sample_loads, &(Sample){ by, memory, third, 1 }, (double)third) / hz, 4);
-    f->memory_rate = in_steps((double)most / together_s(team, &(Sample){ by, memory, most, 1 }, 1), 4);
+    if (far) f->memory_rate = in_steps((double)most / together_s(team, &(Sample){ by, memory, most, 1 }, 1), 4);
     if (!third) f->l3_rate = f->memory_rate / hz / team_size(team);
     f->measured = 1;
     f->phase_s = in_steps(together_s(team, &(Sample){ 0 }, PHASES), 4);
     cpu_pages_free(memory, (int64_t)most);
 }
 
-/* A host that is busy for all of a measurement tells nonsense. */
+/* What is measured on a host that is busy all the time, or emulated, is nonsense: typical rates are kept instead. */
 static bool credible(const Rates *f)
 {
     const Rates *t = &typical_cpu;
@@ -218,9 +236,7 @@ void rates_read(Rates *f, const Machine *m, Team *team, const char *cache_dir)
     Rates fresh = *f;
     if (!known) measure(&fresh, m, team);
     if (known) *f = *kept;
-    else if (credible(&fresh)) {
-        *f = fresh;
-        cache_put(cache_dir, "cpu-rates", key, f, sizeof *f);
-    }
+    else if (credible(&fresh)) *f = fresh;
+    if (!known) cache_put(cache_dir, "cpu-rates", key, f, sizeof *f);
     mem_free(kept);
 }
