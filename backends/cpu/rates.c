@@ -4,6 +4,7 @@
  * Every figure is the best of some short samples, since other programs only slow a sample, and it is rounded to steps
  * of an eighth to a quarter, so that two measurements choose the same kernels. All together take a tenth of a second.
  * Without a cache folder nothing is measured: typical_cpu holds, as it does for what there is no memory to measure. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -112,18 +113,13 @@ static double in_steps(double v, int steps)
 
 static double clock_hz(void)
 {
-    double best = 0;
-    volatile uint64_t sink = 88172645463325252u;
-    for (int i = 0; i < SAMPLES; i++) {
-        double start = clock_s();
-        sink = chain(sink, STEPS);
-        double s = clock_s() - start;
-        if (6.0 * STEPS / s > best) best = 6.0 * STEPS / s;
-    }
-    return best;
+    static volatile uint64_t sink = 88172645463325252u;
+    double start = clock_s();
+    sink = chain(sink, STEPS);
+    return 6.0 * STEPS / (clock_s() - start);
 }
 
-/* Bytes, or products, a second: the best sample of what each turn has so many of. */
+/* Bytes, or products, a second: each turn has so many of them. */
 typedef struct { const Loops *by; char *memory; size_t bytes; long turns; } Sample;
 static void sample_products(const Sample *s) { s->by->products(s->turns); }
 static void sample_loads(const Sample *s) { s->by->loads(s->memory, s->bytes, s->turns); }
@@ -131,15 +127,10 @@ static void sample_stores(const Sample *s) { s->by->stores(s->memory, s->bytes, 
 
 static double rate(void (*run)(const Sample *), const Sample *s, double each_turn)
 {
-    double best = 0;
+    run(s);                         /* what lies in no cache yet comes into one */
+    double start = clock_s();
     run(s);
-    for (int i = 0; i < SAMPLES; i++) {
-        double start = clock_s();
-        run(s);
-        double r = each_turn * (double)s->turns / (clock_s() - start);
-        if (r > best) best = r;
-    }
-    return best;
+    return each_turn * (double)s->turns / (clock_s() - start);
 }
 
 /* A phase in which every thread reads its part of memory, or does nothing. */
@@ -157,16 +148,13 @@ static void together_part(void *user, int part, int parts)
 }
 static double together_s(Team *team, const Sample *sample, int phases)
 {
-    double best = 0;
-    for (int i = 0; i < SAMPLES; i++) {
-        Together t = { sample, phases };
-        const TeamJob job = { together_next, together_part, &t };
-        double start = clock_s();
-        team_run(team, &job);
-        double s = (clock_s() - start) / phases;
-        if (!best || s < best) best = s;
-    }
-    return best;
+    Together t = { sample, 1 };
+    const TeamJob job = { together_next, together_part, &t };
+    team_run(team, &job);           /* wakes the threads */
+    t.left = phases;
+    double start = clock_s();
+    team_run(team, &job);
+    return (clock_s() - start) / phases;
 }
 
 /* Of the machine, and of the container. */
@@ -195,17 +183,23 @@ static void measure(Rates *f, const Machine *m, Team *team)
     char *memory = by ? cpu_pages_new((int64_t)most) : NULL;
     if (!memory) return;
     memset(memory, 1, most);
-    double hz = clock_hz();
-    f->hz = in_steps(hz, 4);
-    f->fma = in_steps(rate(sample_products, &(Sample){ by, memory, 0, TURNS }, 12) / hz, 2);
-    f->load = in_steps(rate(sample_loads, &(Sample){ by, memory, near, TURNS / 10 }, (double)near) / hz / vector, 2);
-    f->store = in_steps(rate(sample_stores, &(Sample){ by, memory, near, TURNS / 10 }, (double)near) / hz / vector, 2);
-    f->l2_rate = in_steps(rate(sample_loads, &(Sample){ by, memory, second, 4 }, (double)second) / hz, 4);
-    if (third) f->l3_rate = in_steps(rate(sample_loads, &(Sample){ by, memory, third, 1 }, (double)third) / hz, 4);
-    if (far) f->memory_rate = in_steps((double)most / together_s(team, &(Sample){ by, memory, most, 1 }, 1), 4);
+    /* samples of one figure are milliseconds from each other: what disturbs one is over at another */
+    double hz = 0, fma = 0, load = 0, store = 0, l2 = 0, l3 = 0, reads = 0, phases = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        hz = fmax(hz, clock_hz());
+        fma = fmax(fma, rate(sample_products, &(Sample){ by, memory, 0, TURNS }, 12));
+        load = fmax(load, rate(sample_loads, &(Sample){ by, memory, near, TURNS / 10 }, (double)near));
+        store = fmax(store, rate(sample_stores, &(Sample){ by, memory, near, TURNS / 10 }, (double)near));
+        l2 = fmax(l2, rate(sample_loads, &(Sample){ by, memory, second, 4 }, (double)second));
+        if (third) l3 = fmax(l3, rate(sample_loads, &(Sample){ by, memory, third, 1 }, (double)third));
+        phases = fmax(phases, 1 / together_s(team, &(Sample){ 0 }, PHASES));
+        if (far) reads = fmax(reads, (double)most / together_s(team, &(Sample){ by, memory, most, 1 }, 1));
+    }
+    *f = (Rates){ .hz = in_steps(hz, 4), .fma = in_steps(fma / hz, 2), .load = in_steps(load / hz / vector, 2),
+                  .store = in_steps(store / hz / vector, 2), .l2_rate = in_steps(l2 / hz, 4),
+                  .l3_rate = in_steps(l3 / hz, 4), .memory_rate = far ? in_steps(reads, 4) : f->memory_rate,
+                  .phase_s = in_steps(1 / phases, 4), .measured = 1 };
     if (!third) f->l3_rate = f->memory_rate / hz / team_size(team);
-    f->measured = 1;
-    f->phase_s = in_steps(together_s(team, &(Sample){ 0 }, PHASES), 4);
     cpu_pages_free(memory, (int64_t)most);
 }
 
