@@ -113,7 +113,7 @@ static double in_steps(double v, int steps)
 
 static double clock_hz(void)
 {
-    static volatile uint64_t sink = 88172645463325252u;
+    volatile uint64_t sink = 88172645463325252u;
     double start = clock_s();
     sink = chain(sink, STEPS);
     return 6.0 * STEPS / (clock_s() - start);

@@ -128,15 +128,24 @@ TgStatus tg_device(const TgOptions *options, char name[128], char features[256])
     return status;
 }
 
+static void undo_device(void *of)
+{
+    TgSession *s = of;
+    s->backend->close(s->device);
+}
+
 static TgStatus read_rates(const TgOptions *options, TgRates *out)
 {
     TgSession s = { .options = *options };
+    Undo undo;
     Arena *a = arena_new();
     if (!s.options.cache_dir) s.options.cache_dir = session_cache_dir(a);
     TgStatus status = session_open_device(&s);
     if (status != TG_OK) return arena_free(a), status;
     Target t = *s.backend->target(s.device);
+    undo_push(&undo, undo_device, &s);
     if (s.backend->rates) s.backend->rates(&t.rates, s.device);
+    undo_pop(&undo);
     const Rates *r = target_rates(&t);
     *out = (TgRates){ .hz = r->hz, .products = r->fma, .loads = r->load, .stores = r->store, .l2_bytes = r->l2_rate,
                       .l3_bytes = r->l3_rate, .memory_bytes = r->memory_rate, .phase_s = r->phase_s,
