@@ -29,8 +29,12 @@ static void a_folder_keeps_them(void **state)
     char folder[] = "/tmp/tgrun_rates_XXXXXX";
     assert_non_null(mkdtemp(folder));
     Rates first = rates_with(folder), then = rates_with(folder);
-    assert_int_equal(first.measured, 1);
     assert_memory_equal(&first, &then, sizeof first);
+#ifdef __x86_64__
+    assert_int_equal(first.measured, 1);
+#endif
+    /* what an emulator of another processor gives is not credible */
+    if (!first.measured) assert_true(first.hz == typical_cpu.hz && first.l3_rate == typical_cpu.l3_rate);
     assert_true(first.hz > 2e8 && first.hz < 1e10);
     assert_true(first.fma >= 0.25 && first.fma <= 8 && first.load >= 0.25 && first.load <= 8);
     assert_true(first.l3_rate <= 4 * first.l2_rate);
