@@ -57,8 +57,9 @@ typedef struct Backend {
      * always can */
     TgStatus (*ready)(const Device *d);
     const Target *(*target)(const Device *d);
-    /* What target_rates should say: measured once a cache folder, for a tenth of a second. NULL: typical ones */
-    void (*rates)(Rates *out, Device *d);
+    /* From then on the target's rates are the machine's: measured once a cache folder, for a tenth of a second. NULL:
+     * typical ones stay */
+    void (*measure)(Device *d);
     void (*describe)(const Device *d, char name[128], char features[256]);
     /* source of one lowered kernel, for dump and goldens */
     TgStatus (*render)(Text *out, const Device *d, const Kernel *k);

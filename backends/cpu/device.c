@@ -61,11 +61,7 @@ static TgStatus cpu_ready(const Device *d)
 
 static const Target *cpu_target(const Device *d) { return &d->target; }
 
-static void cpu_rates(Rates *out, Device *d)
-{
-    rates_read(&d->target.rates, &d->machine, d->team, d->cache_dir);
-    *out = d->target.rates;
-}
+static void cpu_measure(Device *d) { rates_read(&d->target.rates, &d->machine, d->team, d->cache_dir); }
 
 static void cpu_describe(const Device *d, char name[128], char features[256])
 {
@@ -121,7 +117,7 @@ const Backend backend_cpu = {
     .close = cpu_close,
     .ready = cpu_ready,
     .target = cpu_target,
-    .rates = cpu_rates,
+    .measure = cpu_measure,
     .describe = cpu_describe,
     .render = cpu_render,
     .compile = cpu_backend_compile,

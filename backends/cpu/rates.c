@@ -20,7 +20,7 @@ enum {
     VERSION = 1,
     SAMPLES = 7,                    /* of a figure */
     STEPS = 20000,                  /* of the chain that tells the clock, six cycles each */
-    TURNS = 2000,                   /* of a loop of 16 instructions */
+    TURNS = 2000,                   /* of the loop of products */
     NEAR_BYTES = 8 << 10,           /* which the first cache holds */
     FAR_LEAST = 64 << 20,           /* which are read from memory */
     FAR_MOST = 192 << 20,
@@ -35,8 +35,9 @@ static uint64_t chain(uint64_t x, long steps)
     return x;
 }
 
-/* Products that are added to 12 accumulators; loads, and stores, of a line each, from `bytes` again and again. */
+/* Products that are added to 12 accumulators; loads, and stores, of vectors, over `bytes` again and again. */
 typedef struct {
+    int vector_bytes;
     void (*products)(long turns);
     void (*loads)(const void *p, size_t bytes, long turns);
     void (*stores)(void *p, size_t bytes, long turns);
@@ -68,7 +69,7 @@ typedef struct {
             for (NAME##_v *q = p, *e = q + bytes / BYTES; q < e; q += 2)                                     \
                 __asm__ volatile(STORE(2, 0) STORE(2, 1) : "=m"(q[0]), "=m"(q[1]) : VALUE##_IN(a));          \
     }                                                                                                        \
-    static const Loops NAME = { NAME##_products, NAME##_loads, NAME##_stores };
+    static const Loops NAME = { BYTES, NAME##_products, NAME##_loads, NAME##_stores };
 
 #ifdef __x86_64__
 #define REGISTER(v) "=v"(v)
@@ -86,7 +87,6 @@ static const Loops *loops_of(const Machine *m)
 {
     return m->vector_bytes == 64 ? &avx512 : m->vector_bytes == 32 && m->has_fma ? &avx2 : &sse2;
 }
-static int loop_bytes(const Machine *m) { return loops_of(m) == &sse2 ? 16 : m->vector_bytes; }
 #elif defined(__aarch64__)
 #define REGISTER(v) "=w"(v)
 #define REGISTER_IN(v) "w"(v)
@@ -95,10 +95,8 @@ static int loop_bytes(const Machine *m) { return loops_of(m) == &sse2 ? 16 : m->
 #define STORE_NEON(k, m) "str %q" #k ", %" #m "\n"
 LOOPS_OF(neon, , 16, REGISTER, FUSED, LOAD_NEON, STORE_NEON)
 static const Loops *loops_of(const Machine *m) { return (void)m, &neon; }
-static int loop_bytes(const Machine *m) { return (void)m, 16; }
 #else
 static const Loops *loops_of(const Machine *m) { return (void)m, NULL; }
-static int loop_bytes(const Machine *m) { return m->vector_bytes; }
 #endif
 
 /* steps 2: 1, 1.5, 2, 3, 4, ..; steps 4: 1, 1.25, 1.5, 1.75, 2, 2.5, .. */
@@ -173,7 +171,6 @@ static int64_t free_bytes(void)
 static void measure(Rates *f, const Machine *m, Team *team)
 {
     const Loops *by = loops_of(m);
-    double vector = loop_bytes(m);
     size_t near = NEAR_BYTES, second = (size_t)m->l2_bytes / 2 / PAGE * PAGE, third = 0,
            most = 3 * (size_t)(m->l3_bytes + m->l2_bytes) / PAGE * PAGE;
     if (m->l3_bytes > 8 * m->l2_bytes) third = 8 * second;
@@ -182,6 +179,7 @@ static void measure(Rates *f, const Machine *m, Team *team)
     if (!far) most = third ? third : second;
     char *memory = by ? cpu_pages_new((int64_t)most) : NULL;
     if (!memory) return;
+    double vector = by->vector_bytes;
     memset(memory, 1, most);
     /* samples of one figure are milliseconds from each other: what disturbs one is over at another */
     double hz = 0, fma = 0, load = 0, store = 0, l2 = 0, l3 = 0, reads = 0, phases = 0;
@@ -227,10 +225,12 @@ void rates_read(Rates *f, const Machine *m, Team *team, const char *cache_dir)
     of.threads = m->count, of.vector_bytes = m->vector_bytes;
     snprintf(key, sizeof key, "%016llx", (unsigned long long)XXH3_64bits(&of, sizeof of));
     bool known = cache_get((void **)&kept, &size, cache_dir, "cpu-rates", key) && size == sizeof *f && credible(kept);
-    Rates fresh = *f;
-    if (!known) measure(&fresh, m, team);
     if (known) *f = *kept;
-    else if (credible(&fresh)) *f = fresh;
-    if (!known) cache_put(cache_dir, "cpu-rates", key, f, sizeof *f);
+    else {
+        Rates fresh = *f;
+        measure(&fresh, m, team);
+        if (credible(&fresh)) *f = fresh;
+        cache_put(cache_dir, "cpu-rates", key, f, sizeof *f);
+    }
     mem_free(kept);
 }

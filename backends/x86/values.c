@@ -343,10 +343,8 @@ void x_jump_unless(Lower *l, const UOp *u, uint32_t label)
     }
     bool negated = is_negation(u);
     const UOp *c = negated ? u->src[0] : u, *end = c->src[1];
-    bool below = c->src[0]->dtype == DT_U64;
-    Cond cond = c->op == UOP_CMPNE ? (negated ? COND_NOT_EQUAL : COND_EQUAL)
-        : negated                  ? (below ? COND_BELOW : COND_LESS)
-                                   : (below ? COND_NOT_BELOW : COND_NOT_LESS);
+    Cond holds = c->op == UOP_CMPNE ? COND_NOT_EQUAL : c->src[0]->dtype == DT_U64 ? COND_BELOW : COND_LESS,
+         cond = negated ? holds : holds ^ 1;        /* the machine numbers a condition beside its opposite */
     int64_t v = end->op == UOP_CONST ? x_const_bits(end) : 0;
     bool small = end->op == UOP_CONST && v >= INT32_MIN && v <= INT32_MAX;
     Reg a = x_scalar(l, c->src[0]), b = small ? 0 : x_scalar(l, end);

@@ -142,11 +142,10 @@ static TgStatus read_rates(const TgOptions *options, TgRates *out)
     if (!s.options.cache_dir) s.options.cache_dir = session_cache_dir(a);
     TgStatus status = session_open_device(&s);
     if (status != TG_OK) return arena_free(a), status;
-    Target t = *s.backend->target(s.device);
     undo_push(&undo, undo_device, &s);
-    if (s.backend->rates) s.backend->rates(&t.rates, s.device);
+    if (s.backend->measure) s.backend->measure(s.device);
     undo_pop(&undo);
-    const Rates *r = target_rates(&t);
+    const Rates *r = target_rates(s.backend->target(s.device));
     *out = (TgRates){ .hz = r->hz, .products = r->fma, .loads = r->load, .stores = r->store, .l2_bytes = r->l2_rate,
                       .l3_bytes = r->l3_rate, .memory_bytes = r->memory_rate, .phase_s = r->phase_s,
                       .measured = r->measured != 0 };
@@ -204,11 +203,10 @@ TgStatus session_target(TgSession *s)
                 [TG_PRECISION_FAST] = { "fast", 1 } };
     TgPrecision p = s->options.precision;
     if ((unsigned)p >= sizeof way / sizeof *way) return fail(TG_USAGE, "precision: %d is none", (int)p);
+    /* each rank would measure others; kernels of a compiled model are chosen */
+    if (s->backend->measure && !ranks_wanted(&s->options) && !s->saved) s->backend->measure(s->device);
     s->target = *s->backend->target(s->device);
     s->target.devices = s->shard.devices;
-    /* each rank would measure others */
-    if (s->backend->rates && !ranks_wanted(&s->options) && !s->saved)
-        s->backend->rates(&s->target.rates, s->device);
     if (!ranks_wanted(&s->options))
         s->target.threads = (s->target.threads + s->shard.devices - 1) / s->shard.devices;
     TRY(join_ranks(s));

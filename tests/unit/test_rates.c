@@ -9,8 +9,8 @@ static Rates rates_with(const char *folder)
 {
     Device *d = NULL;
     assert_int_equal(backend_cpu.open(&d, &(DeviceOptions){ .threads = 1, .cache_dir = folder }), TG_OK);
-    Rates r;
-    backend_cpu.rates(&r, d);
+    backend_cpu.measure(d);
+    Rates r = *target_rates(backend_cpu.target(d));
     backend_cpu.close(d);
     return r;
 }
