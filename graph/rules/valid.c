@@ -111,10 +111,21 @@ static const UOp *cheaper(const UOp *was, const UOp *now)
     return cost_of(now, c) < c ? now : was;
 }
 
+/* May an interval of a value that depends on these loops simplify u? Sums and products stay what they are wherever
+ * their terms lie; it takes an operation that has steps (a division, a comparison, a choice) of all of these loops: of
+ * i + k an interval of i + j says nothing that one of i alone does not. */
+static bool has_steps(const UOp *u, uint64_t ranges)
+{
+    if ((u->ranges & ranges) != ranges || !op_is((Op)u->op, FLAG_ALU)) return false;
+    if (u->op != UOP_ADD && u->op != UOP_MUL) return true;
+    return has_steps(u->src[0], ranges) || has_steps(u->src[1], ranges);
+}
+
 /* from becomes `as`, which mentions a variable for a; simplify; the variable becomes a. Where a has one value only, var
  * is that constant and stays. */
 static const UOp *try_swap(Graph *g, const UOp *value, const UOp *from, const UOp *as, const UOp *var, const UOp *a)
 {
+    if (var->op != UOP_CONST && !has_steps(value, a->ranges)) return value;
     const UOp *to = swapped_in(g, value, from, as);
     return to ? cheaper(value, var->op == UOP_CONST ? to : swapped_in(g, to, var, a)) : value;
 }
