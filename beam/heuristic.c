@@ -280,8 +280,17 @@ static int inner_row(const Trial *p, int lane)
     return -1;
 }
 
+/* May a loop's lanes take several vectors at once? Else a proposal of more is that of one. */
+static bool has_vectors(const Trial *p, int lane)
+{
+    return is_symbolic(p, lane) ? cpu_divisor(p, lane) % (2 * p->lanes) == 0 : p->size[lane] > p->lanes;
+}
+
 static bool propose(Trial *p, const Proposal *c)
 {
+    int row = inner_row(p, c->lane);
+    if (c->rows > 1 && (row < 0 || p->size[row] < c->rows)) return false;
+    if (c->vectors > 1 && c->lane >= 0 && !has_vectors(p, c->lane)) return false;
     compute_once(p);
     if (c->first && !rows_first(p)) return false;
     bool kept = c->kept && keep_rows(p);
@@ -291,8 +300,7 @@ static bool propose(Trial *p, const Proposal *c)
         unroll_small(p, SHORT);
         lanes_on(p, c->lane, c->vectors);
     }
-    int row = inner_row(p, c->lane);
-    if (c->rows > 1 && (row < 0 || p->size[row] < c->rows || !cpu_split(p, row, c->rows, AXIS_UPCAST))) return false;
+    if (c->rows > 1 && !cpu_split(p, row, c->rows, AXIS_UPCAST)) return false;
     cpu_share(p, -1);
     trial_pack(p);
     return true;
