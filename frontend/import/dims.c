@@ -293,7 +293,7 @@ bool dims_hold(const Dims *d, const Graph *g, const int64_t *value)
     return true;
 }
 
-bool dims_narrow(Dims *d)
+static bool narrow_once(Dims *d)
 {
     DimVar *most = NULL;
     for (uint32_t k = 0; k < d->nvar; k++) {
@@ -303,6 +303,13 @@ bool dims_narrow(Dims *d)
     }
     if (most) most->largest /= 2;
     return most != NULL;
+}
+
+bool dims_narrow(Dims *d, uint32_t times)
+{
+    bool any = false;
+    while (times-- && narrow_once(d)) any = true;
+    return any;
 }
 
 /* ---- less freedom ---- */

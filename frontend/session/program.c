@@ -5,6 +5,7 @@
 #include "frontend/session/program.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -326,10 +327,20 @@ static bool same_answers(const Program *p, const Backend *b, const TgTensor *inp
 
 /* ---- all of it ---- */
 
+/* How often ranges are to be halved after `halved` times took the plan's bytes from 2^from to 2^to of what is cheap.
+ * Bytes grow with a size or with its square; the first step takes it for the square, so that no range is too short. */
+static uint32_t halvings(uint32_t halved, double from, double to)
+{
+    double each = halved && from > to ? (from - to) / halved : 2, n = ceil(to / each);
+    return n > 1 ? (uint32_t)n : 1;
+}
+
 /* Memory is planned for the largest sizes: those that nobody requested reach as far as that is cheap. */
 static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTensor *input, Dump *dump)
 {
     TgTensor one[p->nport + 1];
+    uint32_t halved = 0;
+    double before = 0, beyond = 0;
     if (k->batch) TRY(batch_sample(k->batch, k->model, one, input, -1));
     do {
         drop_plan(p);
@@ -340,7 +351,9 @@ static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTenso
         keep_baked(p, input);
         make_text(p);
         TRY(make_plan(p, k->choice, dump));
-    } while (p->dims && program_bytes(p) - p->plan->persist_bytes > REACH_BYTES && dims_narrow(p->dims));
+        before = beyond;
+        beyond = log2((double)(program_bytes(p) - p->plan->persist_bytes) / REACH_BYTES);
+    } while (p->dims && beyond > 0 && dims_narrow(p->dims, halved = halvings(halved, before, beyond)));
     return TG_OK;
 }
 

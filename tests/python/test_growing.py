@@ -146,6 +146,29 @@ class Growing(unittest.TestCase):
             session.run(None, {"x": ones(6), "y": ones(4), "m": ones(9)})
         self.assertEqual(session.run(None, {"x": ones(6), "y": ones(4), "m": ones(1)})[0].tolist(), [2] * 10)
 
+    def test_ranges_reach_as_far_as_is_cheap(self):
+        """Memory is planned for the largest sizes. Ranges that nobody requested are halved until 256 MiB serve, and not
+        further, whether values grow with a size or with its square."""
+        for name, nodes, shape in (("linear", [node("MatMul", ["w", "x"], ["y"])], lambda b, n: (b, 64, n)),
+                                   ("square", [
+                                       node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
+                                       node("MatMul", ["x", "t"], ["y"])
+                                   ], lambda b, n: (b, n, 64))):
+            with self.subTest(name):
+                rank = helper.make_tensor_value_info
+                graph = helper.make_graph(
+                    nodes, "g", [rank("x", TensorProto.FLOAT, shape("b", "n"))],
+                    [rank("y", TensorProto.FLOAT, None)],
+                    [numpy_helper.from_array(np.ones((512, 64), "f4"), "w")] if name == "linear" else [])
+                session = tgrun.InferenceSession(
+                    helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
+                                      ir_version=8).SerializeToString(),
+                    device="cpu")
+                for b, n in ((1, 20), (2, 30), (3, 17), (5, 25), (5, 1000)):
+                    y = session.run(None, {"x": np.ones(shape(b, n), "f4")})[0]
+                    self.assertEqual((y.shape[0], y.shape[-1], y.min(), y.max()), (b, n, 64, 64))
+                self.assertEqual(session.get_stats()["programs"], 2)
+
 
 if __name__ == "__main__":
     unittest.main()
