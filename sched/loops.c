@@ -239,12 +239,27 @@ const UOp *ranges_merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
     return graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
 }
 
+/* Is a step of a everywhere as long as all of b? Else an address without divisions has some when they are one. */
+static bool walk_as_one(const Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
+{
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (order[i]->op != UOP_INDEX || order[i]->nsrc != 2) continue;
+        int64_t far = range_step(order[i]->src[1], a), near = range_step(order[i]->src[1], b);
+        if (far == NO_STEP || near == NO_STEP) continue;
+        if (uop_is_const(b->src[0]) ? far != near * b->src[0]->arg.i : far || near) return false;
+    }
+    return true;
+}
+
 /* Neighbouring loops that walk memory as one become one, where that costs no divisions: fewer loops, longer vectors. */
 static void merge_loops(Kernel *k, Arena *scratch)
 {
     const UOp *axis[64];
     for (uint32_t n = opt_axes(k, axis, 64), i = 0; i + 1 < n;) {
-        const UOp *root = ranges_merged(k, axis[i], axis[i + 1], scratch);
+        bool may = divisions(k->g, k->root, scratch) || walk_as_one(k, axis[i], axis[i + 1], scratch);
+        const UOp *root = may ? ranges_merged(k, axis[i], axis[i + 1], scratch) : NULL;
         if (!root || divisions(k->g, root, scratch) > divisions(k->g, k->root, scratch)) {
             i++;
             continue;
