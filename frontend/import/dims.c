@@ -293,7 +293,7 @@ bool dims_hold(const Dims *d, const Graph *g, const int64_t *value)
     return true;
 }
 
-static bool narrow_once(Dims *d)
+bool dims_narrow(Dims *d)
 {
     DimVar *most = NULL;
     for (uint32_t k = 0; k < d->nvar; k++) {
@@ -305,11 +305,20 @@ static bool narrow_once(Dims *d)
     return most != NULL;
 }
 
-bool dims_narrow(Dims *d, uint32_t times)
+static bool largest_of_var(const void *dims, const UOp *u, int64_t *out)
 {
-    bool any = false;
-    while (times-- && narrow_once(d)) any = true;
-    return any;
+    const Dims *d = dims;
+    for (uint32_t k = 0; u->op == UOP_DEFINE_VAR && k < d->nvar; k++)
+        if (!strcmp(d->var[k].name, var_name(u))) return *out = d->var[k].largest / d->var[k].step, true;
+    return false;
+}
+
+double dims_share(const Dims *d, const UOp *size)
+{
+    int64_t now;
+    return uop_is_const(size) || size->vmax < 1 || !uop_value(size, largest_of_var, d, &now) || now >= size->vmax
+        ? 1
+        : (double)now / (double)size->vmax;
 }
 
 /* ---- less freedom ---- */

@@ -50,9 +50,10 @@ U dims_size(Graph *g, const Dims *d, uint32_t input, int32_t axis, int64_t size)
 bool dims_refine(Dims *d, Graph *g, const char *error);
 /* it took sizes of these variables for equal without a proof, or what is not true of these inputs */
 bool dims_doubted(const Dims *d, Graph *g, const TgTensor *input);
-/* half the range, so many times, of those nobody requested that then goes farthest beyond what was seen; false: none
- * does any more */
-bool dims_narrow(Dims *d, uint32_t times);
+/* half the range, of those nobody requested, that goes farthest beyond what was seen; false: none does any more */
+bool dims_narrow(Dims *d);
+/* of the most that a size could be, what it is at the largest of its variables now; 1: not known, or as much */
+double dims_share(const Dims *d, const UOp *size);
 /* of the variables, for these inputs; false: they do not fit */
 bool dims_values(const Dims *d, const TgTensor *input, int64_t *value);
 /* what the import took for granted of these variables is true of these values */

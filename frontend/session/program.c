@@ -5,7 +5,6 @@
 #include "frontend/session/program.h"
 
 #include <malloc.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -327,20 +326,34 @@ static bool same_answers(const Program *p, const Backend *b, const TgTensor *inp
 
 /* ---- all of it ---- */
 
-/* How often ranges are to be halved after `halved` times took the plan's bytes from 2^from to 2^to of what is cheap.
- * Bytes grow with a size or with its square; the first step takes it for the square, so that no range is too short. */
-static uint32_t halvings(uint32_t halved, double from, double to)
+static double value_bytes(const Program *p) { return (double)(program_bytes(p) - p->plan->persist_bytes); }
+
+/* The same where ranges end as they do now, by the shapes of a plan for wider ones. */
+static double value_bytes_now(const Program *p)
 {
-    double each = halved && from > to ? (from - to) / halved : 2, n = ceil(to / each);
-    return n > 1 ? (uint32_t)n : 1;
+    double then = 0, now = 0;
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
+        const PlanBuffer *b = &p->plan->buffer[i];
+        double bytes = b->kind == MEM_ARENA || b->kind == MEM_OUTPUT ? (double)b->size_bytes : 0;
+        then += bytes;
+        for (uint32_t k = 0; bytes > 0 && k < b->shape->rank; k++) bytes *= dims_share(p->dims, b->shape->dim[k]);
+        now += bytes;
+    }
+    return then > 0 ? value_bytes(p) * (now / then) : 0;
+}
+
+/* Ranges end where the values need no more than what is cheap; false: they do, or cannot. */
+static bool narrows(Program *p)
+{
+    bool any = false;
+    while (p->dims && value_bytes_now(p) > REACH_BYTES && dims_narrow(p->dims)) any = true;
+    return any;
 }
 
 /* Memory is planned for the largest sizes: those that nobody requested reach as far as that is cheap. */
 static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTensor *input, Dump *dump)
 {
     TgTensor one[p->nport + 1];
-    uint32_t halved = 0;
-    double before = 0, beyond = 0;
     if (k->batch) TRY(batch_sample(k->batch, k->model, one, input, -1));
     do {
         drop_plan(p);
@@ -351,9 +364,7 @@ static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTenso
         keep_baked(p, input);
         make_text(p);
         TRY(make_plan(p, k->choice, dump));
-        before = beyond;
-        beyond = log2((double)(program_bytes(p) - p->plan->persist_bytes) / REACH_BYTES);
-    } while (p->dims && beyond > 0 && dims_narrow(p->dims, halved = halvings(halved, before, beyond)));
+    } while (narrows(p));
     return TG_OK;
 }
 
