@@ -104,6 +104,18 @@ ray_environment() {
     export RAY_PYTHON="$root/build/.ray/bin/python"
 }
 
+# PROGRAMS_PYTHON: an interpreter that has the programs of tests/python/programs.txt, in an environment of their own.
+programs_environment() {
+    [ -z "${PROGRAMS_PYTHON:-}" ] || return 0
+    if [ ! -e build/.programs/made ]; then
+        echo "making the Python environment of programs written for onnxruntime (once)" >&2
+        python3 -m venv build/.programs
+        build/.programs/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python/programs.txt &&
+            touch build/.programs/made || echo "programs could not be installed: the test of them fails" >&2
+    fi
+    export PROGRAMS_PYTHON="$root/build/.programs/bin/python"
+}
+
 # build PRESET [TARGET..]: configured once, then what changed.
 build() {
     [ -e "build/$1/build.ninja" ] || cmake --preset "$1" >/dev/null
