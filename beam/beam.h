@@ -21,6 +21,9 @@ typedef struct TuneDb TuneDb;
 typedef struct { OptList opts; double seconds; } Tuned;
 TuneDb *tunedb_open(const char *cache_dir);
 void tunedb_close(TuneDb *d);
+/* Opens what is there: so the thread that is watched notices a damaged file, and says so. */
+void tunedb_look(TuneDb *d);
+/* Several threads may call it at once. */
 bool tunedb_best(TuneDb *d, const char *kernel, const char *device, Tuned *out);
 /* in place of the one before */
 void tunedb_put_best(TuneDb *d, const char *kernel, const char *device, const Tuned *t);

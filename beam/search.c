@@ -11,11 +11,7 @@
  * bad. The fastest few are kept for the next round. The model's own graph is never touched: each candidate lives in a
  * graph of its own.
  */
-#define _GNU_SOURCE
 #include <math.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +21,7 @@
 #include "beam/worker.h"
 #include "graph/base/map.h"
 #include "graph/base/memory.h"
+#include "graph/base/parallel.h"
 #include "graph/base/watcher.h"
 
 enum {
@@ -34,7 +31,6 @@ enum {
     BATCH = 12,
     GPU_BATCH = 32,
     GPU_LISTS = 24,
-    THREADS_MOST = 16,
     ALIKE = 2,
     DEEPEN = 3,
     TRIES = 260,
@@ -140,34 +136,13 @@ typedef struct {
     const Search *s;
     const Subject *u;
     Candidate *c;
-    uint32_t n;
-    atomic_uint next;
     double until;
 } Estimates;
 
-static TgStatus estimate_next(Estimates *e)
+static void estimate_one(void *estimates, uint32_t i)
 {
-    for (uint32_t i; (i = atomic_fetch_add(&e->next, 1)) < e->n && clock_s() < e->until;)
-        estimate(e->s, e->u, &e->c[i]);
-    return TG_OK;
-}
-
-/* A thread that lacks memory leaves what it has begun without an estimate, and the rest to the others. */
-static void *estimate_some(void *user)
-{
-    TgStatus status;
-    ATTEMPT(status, estimate_next(user));
-    (void)status;
-    return NULL;
-}
-
-static void estimate_all(Estimates *e)
-{
-    pthread_t thread[THREADS_MOST];
-    uint32_t n = 0;
-    while (n + 1 < e->s->threads && n < e->n / 4 && !pthread_create(&thread[n], NULL, estimate_some, e)) n++;
-    estimate_some(e);
-    while (n) pthread_join(thread[--n], NULL);
+    const Estimates *e = estimates;
+    if (clock_s() < e->until) estimate(e->s, e->u, &e->c[i]);
 }
 
 /* The neighbours of one recipe, in an order that favours none. */
@@ -187,7 +162,8 @@ static void expand_pool(Pool *p, const Candidate *near, uint32_t most)
         fresh[n++].recipe = p->waiting[at];
         p->waiting[at] = p->waiting[left - 1];
     }
-    estimate_all(&(Estimates){ .s = p->s, .u = p->u, .c = fresh, .n = n, .until = p->s->pool_until });
+    Estimates e = { .s = p->s, .u = p->u, .c = fresh, .until = p->s->pool_until };
+    parallel_for(n / 4 < p->s->threads ? n / 4 + 1 : p->s->threads, n, estimate_one, &e);
     for (uint32_t i = 0; i < n; i++)
         if (is_worth_trying(p->s, p->u, &fresh[i])) {
             p->c[p->n] = fresh[i];
@@ -440,13 +416,6 @@ static void run(Search *s)
     sum_up(s);
 }
 
-static uint32_t usable_cores(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    return n > THREADS_MOST ? THREADS_MOST : (uint32_t)n;
-}
-
 static void undo_worker(void *worker) { worker_free(worker); }
 
 TgStatus search_run(SearchReport *out, const SearchOptions *o)
@@ -463,7 +432,7 @@ TgStatus search_run(SearchReport *out, const SearchOptions *o)
     Undo undo;
     TRY(worker_new(&s.worker, &w));
     undo_push(&undo, undo_worker, s.worker);
-    s.threads = usable_cores();
+    s.threads = parallel_cores();
     s.subject = mem_zeros(o->n + 1, sizeof *s.subject);
     for (uint32_t i = 0; i < o->n; i++) {
         Subject *u = &s.subject[i];

@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,8 @@ TuneDb *tunedb_open(const char *cache_dir)
     return d;
 }
 
+void tunedb_look(TuneDb *d) { (void)ready(d, false); }
+
 void tunedb_close(TuneDb *d)
 {
     if (!d) return;
@@ -172,10 +175,19 @@ static bool take_best(sqlite3_stmt *s, void *user)
     return text && opt_parse(&out->opts, text) == TG_OK;
 }
 
+static pthread_mutex_t one_reads = PTHREAD_MUTEX_INITIALIZER;
+
+static void let_read(void *mutex) { pthread_mutex_unlock(mutex); }
+
 bool tunedb_best(TuneDb *d, const char *kernel, const char *device, Tuned *out)
 {
     Row r = { .kernel = kernel, .device = device };
+    Undo undo;
+    pthread_mutex_lock(&one_reads);
+    undo_push(&undo, let_read, &one_reads);
     bool found = ready(d, false) && step(d, GET, &r, take_best, out) == SQLITE_ROW;
+    undo_pop(&undo);
+    pthread_mutex_unlock(&one_reads);
     if (!found) status_clear();
     return found;
 }

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
+#include "graph/base/parallel.h"
 #include "graph/rewrite.h"
 #include "graph/rules/poly.h"
 #include "sched/halo.h"
@@ -412,25 +414,31 @@ static void mark_constants(const Schedule *s, Kernel *k, const uint8_t *once)
     }
 }
 
+typedef struct { Schedule *s; Layout *all; const Target *t; const uint32_t *equal; } Flatten;
+
+static void flatten_one(void *flatten, uint32_t i)
+{
+    const Flatten *f = flatten;
+    Kernel *k = f->s->item[i].kernel;
+    if (!k || f->equal[i]) return;
+    flatten_kernel(f->all, k);
+    kernel_loops(k, f->t);
+    kernel_compact(k);
+    kernel_key(k);
+    kernel_name(k);
+}
+
 static void flatten(Schedule *s, Layout *all, const Target *t, Arena *scratch)
 {
     const uint32_t *equal = find_equals(s, all, scratch);
     Map known;
     map_init(&known, scratch);
     give_graphs(s, equal);
+    if (!parallel_for(parallel_cores(), s->count, flatten_one, &(Flatten){ s, all, t, equal })) attempt_fail(0);
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
-        if (!k) continue;
-        if (equal[i]) {
-            s->item[i].kernel = with_params_of(s->item[equal[i] - 1].kernel, k);
-            continue;
-        }
-        flatten_kernel(all, k);
-        kernel_loops(k, t);
-        kernel_compact(k);
-        kernel_key(k);
-        kernel_name(k);
-        share_equal(&known, k);
+        if (k && equal[i]) s->item[i].kernel = with_params_of(s->item[equal[i] - 1].kernel, k);
+        else if (k) share_equal(&known, k);
     }
 }
 

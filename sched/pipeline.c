@@ -1,10 +1,12 @@
 /* The pipeline, in one place: a model's graph to kernels in order (sched_schedule), kernels to what a backend renders
  * (sched_optimize, kernel_lower). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/base/map.h"
 #include "graph/base/memory.h"
+#include "graph/base/parallel.h"
 #include "graph/base/watcher.h"
 #include "graph/print.h"
 #include "graph/verify.h"
@@ -165,7 +167,17 @@ static ScheduleItem *append(Schedule *s, ScheduleItem item)
     return &s->item[s->count++];
 }
 
-static TgStatus optimize_item(Optimize *o, ScheduleItem item);
+/* What a kernel's list came to; refused, why: of lists that the device did not take, a line each. error: the message
+ * of a status that is not TG_OK. */
+typedef struct {
+    bool done;
+    TgStatus status;
+    char error[1024];
+    uint32_t refused;
+    Text why;
+} Lowered;
+
+static TgStatus optimize_item(Optimize *o, ScheduleItem item, Lowered *ahead);
 
 /* The packed copy of a constant is a buffer of its own, filled by a kernel that runs once; kernels that read it alike
  * share it. made: takes the place of the packed parameters when all kernels are known. */
@@ -182,7 +194,7 @@ static TgStatus pack_param(Optimize *o, const Kernel *k, uint32_t slot, const UO
                         false };
     *made = p->param[0].buffer = graph_add_buffer(o->s->g, &info);
     map_put(&o->packed, &id, sizeof id, (void *)(uintptr_t)*made);
-    return optimize_item(o, (ScheduleItem){ .kind = ITEM_KERNEL, .once = true, .kernel = p });
+    return optimize_item(o, (ScheduleItem){ .kind = ITEM_KERNEL, .once = true, .kernel = p }, &(Lowered){ 0 });
 }
 
 static TgStatus pack_params(Optimize *o, Kernel *k)
@@ -195,7 +207,7 @@ static TgStatus pack_params(Optimize *o, Kernel *k)
     return TG_OK;
 }
 
-static TgStatus lower_with(Optimize *o, Kernel *k, const OptList *opts)
+static TgStatus lower_with(const Optimize *o, Kernel *k, const OptList *opts)
 {
     TRY(opt_apply_list(k, opts, o->t));
     double flops = kernel_flops(k);
@@ -207,7 +219,7 @@ static TgStatus lower_with(Optimize *o, Kernel *k, const OptList *opts)
 
 /* A list that requests more than the device has (threads, shared memory, code) is no failure: the kernel is then
  * lowered with as many of its first ops as serve, and counted. */
-static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
+static TgStatus lower(const Optimize *o, Kernel **k, const OptList *opts, Lowered *l)
 {
     OptList serve = *opts;
     for (;;) {
@@ -215,8 +227,8 @@ static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
         TgStatus status = lower_with(o, *k, &serve);
         if (!plain || (status != TG_UNSUPPORTED && status != TG_USAGE)) return kernel_free(plain), status;
         if (serve.count == opts->count) {
-            text_add(&o->s->why_refused, "kernel %s: its list is refused: %s\n", plain->name, tg_error());
-            o->s->refused++;
+            text_add(&l->why, "kernel %s: its list is refused: %s\n", plain->name, tg_error());
+            l->refused++;
         }
         status_clear();
         kernel_free(*k);
@@ -234,23 +246,34 @@ static void drop_packs(OptList *l)
     l->count = n;
 }
 
-/* Kernels of one key are optimised and lowered once; the others take the result with their own buffers. */
-static TgStatus optimize_item(Optimize *o, ScheduleItem item)
+/* Touches nothing but the item, so that many go on at once. */
+static void choose_and_lower(const Optimize *o, ScheduleItem *item, Lowered *l)
+{
+    OptList opts = { .count = 0 };
+    o->choose(&opts, item->kernel, item, o->s, o->user);
+    if (item->once) drop_packs(&opts);
+    l->status = lower(o, &item->kernel, &opts, l);
+    if (l->status != TG_OK) snprintf(l->error, sizeof l->error, "%s", tg_error());
+    l->done = true;
+}
+
+/* Kernels of one key are optimised and lowered once; the others take the result with their own buffers. ahead: of this
+ * one, if it was lowered already. */
+static TgStatus optimize_item(Optimize *o, ScheduleItem item, Lowered *ahead)
 {
     Kernel *k = item.kernel, *like = k ? map_gets(&o->done, k->key) : NULL;
     if (!k) return append(o->out, item), TG_OK;
     if (!like) {
-        OptList opts = { .count = 0 };
         if (k->owner) {                     /* which comes later, and is gone then */
             item.kernel = kernel_clone(k);
             kernel_free(k);
-            k = item.kernel;
         }
-        o->choose(&opts, k, &item, o->s, o->user);
-        if (item.once) drop_packs(&opts);
-        TgStatus status = lower(o, &item.kernel, &opts);
+        if (!ahead->done) choose_and_lower(o, &item, ahead);
         k = item.kernel;
-        if (status != TG_OK) return append(o->out, item), status;
+        o->s->refused += ahead->refused;
+        if (ahead->why.s) text_add(&o->s->why_refused, "%s", ahead->why.s);
+        text_free(&ahead->why);
+        if (ahead->status != TG_OK) return append(o->out, item), fail(ahead->status, "%s", ahead->error);
         map_puts(&o->done, k->key, k);
     } else {
         KernelParam own[KERNEL_PARAMS];
@@ -342,20 +365,52 @@ static void delay_once(Schedule *s)
     arena_free(a);
 }
 
-TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump)
+/* ---- several at once ---- */
+
+typedef struct { const Optimize *o; ScheduleItem **item; Lowered **lowered; uint32_t n; } Several;
+
+static void lower_one(void *several, uint32_t i)
+{
+    const Several *s = several;
+    watch_step("choosing and lowering kernels", i, s->n);
+    choose_and_lower(s->o, s->item[i], s->lowered[i]);
+}
+
+/* The first of each key, but for those whose graph is another's. */
+static void lower_ahead(const Optimize *o, Lowered *ahead, uint32_t threads, Arena *a)
+{
+    const Schedule *s = o->s;
+    Several w = { .o = o, .item = NEW_N(a, ScheduleItem *, s->count), .lowered = NEW_N(a, Lowered *, s->count) };
+    Map seen;
+    map_init(&seen, a);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const Kernel *k = s->item[i].kernel;
+        if (!k || map_gets(&seen, k->key)) continue;
+        map_puts(&seen, k->key, (void *)(uintptr_t)k);
+        if (k->owner) continue;
+        w.item[w.n] = &s->item[i];
+        w.lowered[w.n++] = &ahead[i];
+    }
+    if (w.n > 1 && !parallel_for(threads, w.n, lower_one, &w)) attempt_fail(0);
+}
+
+TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, uint32_t threads, Dump *dump)
 {
     Arena *a = arena_new();
+    Lowered *ahead = NEW_N(a, Lowered, s->count + 1);
     Schedule out = { 0 };
     Optimize o = { .s = s, .out = &out, .t = t, .choose = choose, .user = user, .dump = dump };
     TgStatus status = TG_OK;
     map_init(&o.done, a);
     map_init(&o.packed, a);
+    if (threads > 1 && !dump) lower_ahead(&o, ahead, threads, a);
     uint32_t i = 0;
     for (; i < s->count && status == TG_OK; i++) {
-        watch_step("choosing and lowering kernels", i, s->count);
         if ((status = watch_check()) != TG_OK) break;           /* this item is as it was, as those behind it */
-        status = optimize_item(&o, s->item[i]);
+        watch_step("choosing and lowering kernels", i, s->count);
+        status = optimize_item(&o, s->item[i], &ahead[i]);
     }
+    for (uint32_t k = i; k < s->count; k++) text_free(&ahead[k].why);
     for (; i < s->count; i++) append(&out, s->item[i]);
     mem_free(s->item);
     s->item = out.item;

@@ -89,10 +89,11 @@ void schedule_free(Schedule *s);
 /* an empty item at the end; valid until the next call */
 ScheduleItem *schedule_add(Schedule *s, ItemKind kind);
 
-/* Chooses a list for a kernel that is seen for the first time (beam/: heuristics or the tuning database). */
+/* Chooses a list for a kernel that is seen for the first time (beam/: heuristics or the tuning database). Several
+ * threads call it at once where sched_optimize may use them. */
 typedef void (*ChooseOpts)(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user);
 /* Optimises and lowers every kernel, each key once; packed constants become buffers with kernels that run once. */
-TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump);
+TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, uint32_t threads, Dump *dump);
 
 /* at most so many vectors share what lies side by side, and take its elements in turn (expand.c) */
 enum { LANE_INTERLEAVED = 4 };

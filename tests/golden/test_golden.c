@@ -170,7 +170,7 @@ static TgStatus print_case(Text *out, const Case *c)
     text_add(out, "---- graph\n");
     TRY(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, value), &avx512, &dump));
     text_add(out, "\n---- schedule\n");
-    TRY(sched_optimize(s, &avx512, choose, (void *)(uintptr_t)&avx512, NULL));
+    TRY(sched_optimize(s, &avx512, choose, (void *)(uintptr_t)&avx512, 1, NULL));
     print_schedule(out, s);
     if (c->source) text_add(out, "\n---- source\n");
     for (uint32_t i = 0; c->source && i < s->count; i++)

@@ -222,7 +222,7 @@ static TgStatus prepare(Network *n, Device *d, const Target *t)
     CompileStats stats;
     TRY(ref_eval(&n->want, n->g, n->sink->src, 1, &(RefInput){ .param = (const void *const *)&n->data, .nparam = 1 }));
     TRY(sched_schedule(&n->s, n->g, n->sink, t, NULL));
-    TRY(sched_optimize(n->s, t, choose, (void *)(uintptr_t)t, NULL));
+    TRY(sched_optimize(n->s, t, choose, (void *)(uintptr_t)t, 1, NULL));
     TRY(plan_make(&n->p, n->s, t));
     TRY(backend_cpu.compile(&n->code, d, n->p->kernel, n->p->nkernel, &stats));
     return backend_cpu.load(&n->x, d, n->p, n->code);
@@ -346,7 +346,7 @@ static void attention_stays_near(void **state)
     Schedule *s = NULL;
     Plan *p = NULL;
     assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &t, NULL), TG_OK);
-    assert_int_equal(sched_optimize(s, &t, choose, (void *)(uintptr_t)&t, NULL), TG_OK);
+    assert_int_equal(sched_optimize(s, &t, choose, (void *)(uintptr_t)&t, 1, NULL), TG_OK);
     assert_int_equal(plan_make(&p, s, &t), TG_OK);
     print_message("%lld bytes\n", (long long)p->arena_bytes);
     assert_true(p->nchain == 1 && p->arena_bytes < HEADS * ROWS * ROWS * (int64_t)sizeof(float) / 16);

@@ -112,7 +112,7 @@ static void refused_lists_are_counted(void **state)
     const UOp *n = uop_index(g, 4096), *x = uop_param(g, DT_F32, &n, 1, 0), *y = add(g, x, x);
     Schedule *s;
     assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &t, NULL), TG_OK);
-    assert_int_equal(sched_optimize(s, &t, too_many_threads, NULL, NULL), TG_OK);
+    assert_int_equal(sched_optimize(s, &t, too_many_threads, NULL, 1, NULL), TG_OK);
     assert_int_equal(s->refused, 1);
     assert_non_null(strstr(s->why_refused.s, s->item[0].kernel->name));
     assert_int_equal(s->item[0].kernel->opts.count, 0);

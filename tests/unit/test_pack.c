@@ -103,7 +103,7 @@ static Schedule *two_readers(Graph *g)
       y[2] = { times(g, w, 5, 0), times(g, w, 7, 1) };
     Schedule *s = NULL;
     assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, y, 2), &target, NULL), TG_OK);
-    assert_int_equal(sched_optimize(s, &target, choose_tiles, NULL, NULL), TG_OK);
+    assert_int_equal(sched_optimize(s, &target, choose_tiles, NULL, 1, NULL), TG_OK);
     return s;
 }
 
