@@ -34,6 +34,7 @@
 #include "common/folders.h"
 #include "graph/base/map.h"
 #include "graph/base/memory.h"
+#include "graph/base/parallel.h"
 #include "graph/base/watcher.h"
 
 enum { MAX_BATCH = 48 };
@@ -129,23 +130,42 @@ static void hex(char out[33], XXH128_hash_t h)
     snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
 }
 
-static TgStatus add_item(Build *b, const Kernel *k, Item **out)
+/* Takes the text. */
+static Item *add_item(Build *b, Text *text)
 {
-    Text t = { 0 };
     char hash[33];
-    TgStatus s = cstyle_render(&t, &cpu_style, k, "k");
-    if (!s) hex(hash, XXH3_128bits_withSeed(t.s, t.len, b->cc.identity));
-    *out = s ? NULL : map_gets(&b->items, hash);
-    if (!s && !*out) {
-        Item *i = *out = &b->item[b->count++];
-        *i = (Item){ .text = t };
-        t = (Text){ 0 };
-        strcpy(i->hash, hash);
-        snprintf(i->symbol, sizeof i->symbol, "k_%s", hash);
-        map_puts(&b->items, hash, i);
+    hex(hash, XXH3_128bits_withSeed(text->s, text->len, b->cc.identity));
+    Item *i = map_gets(&b->items, hash);
+    if (i) return text_free(text), i;
+    i = &b->item[b->count++];
+    *i = (Item){ .text = *text };
+    strcpy(i->hash, hash);
+    snprintf(i->symbol, sizeof i->symbol, "k_%s", hash);
+    map_puts(&b->items, hash, i);
+    return i;
+}
+
+typedef struct { Kernel *const *k; Text *text; bool *good; } Rendering;
+
+static void render_one(void *rendering, uint32_t i)
+{
+    const Rendering *r = rendering;
+    r->good[i] = cstyle_render(&r->text[i], &cpu_style, r->k[i], "k") == TG_OK;
+}
+
+static TgStatus add_items(Build *b, Item **of, Kernel *const *k, uint32_t n, int jobs)
+{
+    TgStatus status = TG_OK;
+    Rendering r = { k, NEW_N(b->arena, Text, n), NEW_N(b->arena, bool, n) };
+    if (!parallel_for((uint32_t)jobs, n, render_one, &r)) attempt_fail(0);
+    for (uint32_t i = 0; i < n; i++) {
+        Text again = { 0 };
+        if (status == TG_OK && r.good[i]) of[i] = add_item(b, &r.text[i]);
+        else text_free(&r.text[i]);
+        if (status == TG_OK && !r.good[i]) status = cstyle_render(&again, &cpu_style, k[i], "k");       /* says why */
+        text_free(&again);
     }
-    text_free(&t);
-    return s;
+    return status;
 }
 
 static void undo_library(void *library) { library_close(library); }
@@ -282,24 +302,40 @@ static bool refused(TgStatus s)
     return s != TG_OK;
 }
 
+typedef struct { const Build *b; Kernel *const *k; Bytes *code; TgStatus *status; } Assembly;
+
+static void assemble_one(void *assembly, uint32_t i)
+{
+    const Assembly *a = assembly;
+    if (!a->b->code->fn[i]) a->status[i] = x86_assemble(&a->code[i], a->k[i], a->b->avx2);
+}
+
 /* Machine code of our own for the kernels that have none yet. TG_UNSUPPORTED, with the reason: one of them has none. */
-static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n)
+static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n, int jobs)
 {
     TgStatus status = TG_OK;
-    Bytes code = { 0 };
-    size_t *at = NEW_N(b->arena, size_t, n);
-    for (uint32_t i = 0; i < n && !status; i++) {
-        at[i] = b->code->fn[i] ? SIZE_MAX : code.size;
-        if (!b->code->fn[i]) status = x86_assemble(&code, k[i], b->avx2);
+    Bytes all = { 0 };
+    Assembly a = { b, k, NEW_N(b->arena, Bytes, n), NEW_N(b->arena, TgStatus, n) };
+    if (!parallel_for((uint32_t)jobs, n, assemble_one, &a)) attempt_fail(0);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!status && a.status[i]) status = x86_assemble(&a.code[i], k[i], b->avx2);                   /* says why */
+        all.size += a.code[i].size;
     }
-    char *pages = code.size && !status ? x86_map(&code) : NULL;
-    if (code.size && !status && !pages) status = fail(TG_LIMIT, "the system has no memory for machine code");
-    for (uint32_t i = 0; pages && i < n; i++) {
-        void *p = at[i] == SIZE_MAX ? NULL : pages + at[i];
-        if (p) memcpy(&b->code->fn[i], &p, sizeof p);
+    uint8_t *at = all.data = mem_new(all.size + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        if (a.code[i].size) memcpy(at, a.code[i].data, a.code[i].size);
+        mem_free(a.code[i].data);
+        at += a.code[i].size;
     }
-    b->code->own = pages, b->code->own_bytes = code.size;
-    mem_free(code.data);
+    char *pages = all.size && !status ? x86_map(&all) : NULL;
+    if (all.size && !status && !pages) status = fail(TG_LIMIT, "the system has no memory for machine code");
+    size_t first = 0;
+    for (uint32_t i = 0; pages && i < n; first += a.code[i++].size) {
+        void *p = pages + first;
+        if (a.code[i].size) memcpy(&b->code->fn[i], &p, sizeof p);
+    }
+    b->code->own = pages, b->code->own_bytes = all.size;
+    mem_free(all.data);
     return status;
 }
 
@@ -399,14 +435,14 @@ static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CpuCompi
     uint32_t nmissing = 0;
     if (by == CPU_OWN) {
         if (stats) stats->compiled += n;
-        return assemble(b, k, n);
+        return assemble(b, k, n, jobs);
     }
-    for (uint32_t i = 0; i < n; i++) TRY(add_item(b, k[i], &of[i]));
+    TRY(add_items(b, of, k, n, jobs));
     for (uint32_t i = 0; i < b->count; i++)
         if (!item_cached(b, &b->item[i])) missing[nmissing++] = &b->item[i];
     if (stats) stats->compiled += nmissing, stats->cached += b->count - nmissing;
     for (uint32_t i = 0; i < n; i++) b->code->fn[i] = of[i]->fn;
-    if (by == CPU_AUTO && nmissing && !refused(assemble(b, k, n)) &&
+    if (by == CPU_AUTO && nmissing && !refused(assemble(b, k, n, jobs)) &&
         (!*b->cc.path || begin_behind(b, of, n, missing, nmissing)))
         return TG_OK;
     for (uint32_t at = 0, most = (uint32_t)jobs * MAX_BATCH; at < nmissing; at += most)
@@ -504,9 +540,10 @@ static TgStatus open_objects(Build *b, const Bundle *from)
 
 static TgStatus find_stored(Build *b, Kernel *const *k, uint32_t n)
 {
+    Item **of = NEW_N(b->arena, Item *, n);
+    TRY(add_items(b, of, k, n, (int)parallel_cores()));
     for (uint32_t i = 0; i < n; i++) {
-        Item *item;
-        TRY(add_item(b, k[i], &item));
+        Item *item = of[i];
         for (uint32_t l = 0; l < b->code->nlibrary && !item->fn; l++)
             item->fn = library_find(b->code->library[l], item->symbol);
         if (!item->fn)

@@ -2,6 +2,7 @@
  * where there is none, the one with the least use for its length lies in the frame from begin to end. An interval that
  * enters a loop reaches to the loop's end. AVX2 has few vectors: those that encode.c keeps for operands that lie in the
  * frame are taken as well, and all is done again without them where one does. */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,10 +125,10 @@ static void place(Mcode *m, Machine *h, Reg r)
     *held(h, cls, best) = r;
 }
 
-static const Mcode *sorting;
-static int by_begin(const void *a, const void *b)
+static int by_begin(const void *a, const void *b, void *mcode)
 {
-    uint32_t x = sorting->reg[*(const Reg *)a].first, y = sorting->reg[*(const Reg *)b].first;
+    const RegInfo *reg = ((const Mcode *)mcode)->reg;
+    uint32_t x = reg[*(const Reg *)a].first, y = reg[*(const Reg *)b].first;
     return x < y ? -1 : x > y ? 1 : *(const Reg *)a < *(const Reg *)b ? -1 : 1;
 }
 
@@ -151,8 +152,7 @@ void mcode_registers(Mcode *m)
         if (m->ins[k].op == M_CALL) call[calls++] = k;
     for (Reg r = 1; r < m->nreg; r++)
         if (m->reg[r].first != NEVER) order[n++] = r;
-    sorting = m;
-    qsort(order, n, sizeof *order, by_begin);
+    qsort_r(order, n, sizeof *order, by_begin, m);
     bool all = m->avx2 && place_all(m, order, n, mcode_vectors(m));
     if (!all) place_all(m, order, n, mcode_vectors(m) - SPARE_VECTORS);
     for (Reg r = 1; r < m->nreg; r++) {

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import numpy as np
@@ -33,6 +34,16 @@ def network():
     port = h.make_tensor_value_info
     graph = h.make_graph(nodes, "first", [port("x", F, [1, 3, 32, 32])], [port("y", F, [1, 10])],
                          [constant("w", 24, 3, 3, 3), constant("b", 24), constant("v", 6144, 10), constant("d", 10)])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=9).SerializeToString()
+
+def layers(count):
+    """As many products of different widths: a kernel each."""
+    widths = [24 + 8 * k for k in range(count + 1)]
+    nodes = [node for k in range(count) for node in (h.make_node("MatMul", [f"x{k}", f"w{k}"], [f"m{k}"]),
+                                                      h.make_node("Tanh", [f"m{k}"], [f"x{k + 1}"]))]
+    port = h.make_tensor_value_info
+    graph = h.make_graph(nodes, "layers", [port("x0", F, [7, widths[0]])], [port(f"x{count}", F, [7, widths[-1]])],
+                         [constant(f"w{k}", widths[k], widths[k + 1]) for k in range(count)])
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=9).SerializeToString()
 
 def options(compiler, cache):
@@ -106,6 +117,22 @@ with tempfile.TemporaryDirectory() as folder:
                 assert reduced(op, v, cache) == of(v), (op, v)
             assert reduced("ArgMin", np.ones(n, t), cache) == 0, (t, n)
 
+    # threads that open sessions at the same time make their kernels at the same time
+    many, input7 = layers(24), rng.standard_normal((7, 24)).astype(np.float32)
+    outputs = []
+    def opens():
+        for _ in range(4):
+            session = tgrun.InferenceSession(many, options("own", ""), providers=["CPUExecutionProvider"])
+            outputs.append(session.run(None, {"x0": input7})[0])
+    threads = [threading.Thread(target=opens) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outputs) == 24
+    for y in outputs:
+        np.testing.assert_array_equal(y, outputs[0])
+
     # a session that ends while its kernels are compiled leaves nothing behind
     for k in range(8):
         session = open_cpu("auto", os.path.join(folder, f"ended{k}"))
@@ -126,4 +153,4 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([sys.executable, "-c", code, os.path.dirname(os.path.dirname(tgrun.__file__))] + paths, check=True,
                    env={k: v for k, v in os.environ.items() if k != "CC"} | {"PATH": "/nonexistent"})
     np.testing.assert_allclose(np.load(paths[3]), want, rtol=1e-5)
-print("7 passed, 0 failed")
+print("8 passed, 0 failed")
