@@ -139,11 +139,11 @@ PROGRAMS = {
 
 
 def child(engine, name, path):
+    begin = time.perf_counter()
     if engine == "tgrun":
         sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
         import tgrun
         sys.modules["onnxruntime"] = tgrun
-    begin = time.perf_counter()
     import onnxruntime
     raw, run = [], onnxruntime.InferenceSession.run
 
