@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "graph/base/memory.h"
+#include "graph/base/parallel.h"
 #include "sched/sched.h"
 
 /* A core of AVX-512 machines (Ice Lake to Zen 5) beside three others; a GPU of H200's size. */
@@ -12,6 +13,12 @@ const Rates typical_cpu = { .hz = 2.6e9, .fma = 2, .load = 2, .store = 1, .l2_ra
                             .memory_rate = 4 * 20e9, .phase_s = 2e-6 };
 const Rates typical_gpu = { .hz = 1.7e9, .fma = 1, .load = 1, .store = 1, .l2_rate = 20, .memory_rate = 4e12,
                             .phase_s = 1.5e-6 };
+
+uint32_t target_workers(const Target *t)
+{
+    uint32_t cores = parallel_cores(), own = t->threads > 1 ? (uint32_t)t->threads : 1;
+    return t->max_block || own > cores ? cores : own;
+}
 
 void kernel_free(Kernel *k)
 {

@@ -155,6 +155,8 @@ static inline const Rates *target_rates(const Target *t)
 {
     return t->rates.hz > 0 ? &t->rates : t->max_block ? &typical_gpu : &typical_cpu;
 }
+/* Threads for work on kernels: of a CPU those that runs have, else of all cores. */
+uint32_t target_workers(const Target *t);
 /* Bytes of values that a core's part of a kernel may go over again and again: most of its second cache. */
 static inline int64_t cache_room(const Target *t) { return t->l2_bytes * 7 / 10; }
 /* The product, maybe widened, that a REDUCE is of; NULL: u is none, or of something else. */

@@ -434,7 +434,7 @@ static void flatten(Schedule *s, Layout *all, const Target *t, Arena *scratch)
     Map known;
     map_init(&known, scratch);
     give_graphs(s, equal);
-    if (!parallel_for(parallel_cores(), s->count, flatten_one, &(Flatten){ s, all, t, equal })) attempt_fail(0);
+    if (!parallel_for(target_workers(t), s->count, flatten_one, &(Flatten){ s, all, t, equal })) attempt_fail(0);
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
         if (k && equal[i]) s->item[i].kernel = with_params_of(s->item[equal[i] - 1].kernel, k);

@@ -14,7 +14,6 @@
 #include "frontend/session/shard.h"
 #include "frontend/values/complex.h"
 #include "graph/base/memory.h"
-#include "graph/base/parallel.h"
 #include "graph/base/spare.h"
 #include "graph/custom.h"
 #include "graph/print.h"
@@ -42,7 +41,7 @@ static TgStatus choose_all(Schedule *s, const Choice *choice, Dump *dump)
 {
     Chooser c = { .choice = choice };
     tunedb_look(choice->db);
-    TRY(sched_optimize(s, choice->target, choose, &c, choice->named ? 1 : parallel_cores(), dump));
+    TRY(sched_optimize(s, choice->target, choose, &c, choice->named ? 1 : target_workers(choice->target), dump));
     if (c.status != TG_OK) return fail(c.status, "%s", c.why);
     return choice->named && !choice->saved && !c.named
         ? fail(TG_USAGE, "opts: none of the kernels that they name is here")
