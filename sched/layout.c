@@ -14,6 +14,7 @@
 #include "graph/base/map.h"
 #include "graph/base/memory.h"
 #include "graph/base/parallel.h"
+#include "graph/base/watcher.h"
 #include "graph/rewrite.h"
 #include "graph/rules/poly.h"
 #include "sched/halo.h"
@@ -428,18 +429,20 @@ static void flatten_one(void *flatten, uint32_t i)
     kernel_name(k);
 }
 
-static void flatten(Schedule *s, Layout *all, const Target *t, Arena *scratch)
+static TgStatus flatten(Schedule *s, Layout *all, const Target *t, Arena *scratch)
 {
     const uint32_t *equal = find_equals(s, all, scratch);
     Map known;
     map_init(&known, scratch);
     give_graphs(s, equal);
     if (!parallel_for(target_workers(t), s->count, flatten_one, &(Flatten){ s, all, t, equal })) attempt_fail(0);
+    TRY(watch_check());
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
         if (k && equal[i]) s->item[i].kernel = with_params_of(s->item[equal[i] - 1].kernel, k);
         else if (k) share_equal(&known, k);
     }
+    return TG_OK;
 }
 
 /* Read in pairs along a loop, one beside the other: so a unit wants them (parts.c). */
@@ -480,8 +483,8 @@ TgStatus sched_layout(Schedule *s, const Target *t)
         mark_constants(s, s->item[i].kernel, once);
     }
     if (t->has_threads) layout_rows(s, all, facts, once, scratch);
-    flatten(s, all, t, scratch);
-    resize_buffers(s, all);
+    TgStatus status = flatten(s, all, t, scratch);
+    if (status == TG_OK) resize_buffers(s, all);
     arena_free(scratch);
-    return TG_OK;
+    return status;
 }

@@ -406,7 +406,7 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
     if (threads > 1 && !dump) lower_ahead(&o, ahead, threads, a);
     uint32_t i = 0;
     for (; i < s->count && status == TG_OK; i++) {
-        if ((status = watch_check()) != TG_OK) break;           /* this item is as it was, as those behind it */
+        if ((status = watch_check()) != TG_OK) break;           /* this item is the schedule's, as those behind it */
         watch_step("choosing and lowering kernels", i, s->count);
         status = optimize_item(&o, s->item[i], &ahead[i]);
     }

@@ -155,9 +155,9 @@ static void render_one(void *rendering, uint32_t i)
 
 static TgStatus add_items(Build *b, Item **of, Kernel *const *k, uint32_t n, int jobs)
 {
-    TgStatus status = TG_OK;
     Rendering r = { k, NEW_N(b->arena, Text, n), NEW_N(b->arena, bool, n) };
     if (!parallel_for((uint32_t)jobs, n, render_one, &r)) attempt_fail(0);
+    TgStatus status = watch_check();
     for (uint32_t i = 0; i < n; i++) {
         Text again = { 0 };
         if (status == TG_OK && r.good[i]) of[i] = add_item(b, &r.text[i]);
@@ -313,10 +313,10 @@ static void assemble_one(void *assembly, uint32_t i)
 /* Machine code of our own for the kernels that have none yet. TG_UNSUPPORTED, with the reason: one of them has none. */
 static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n, int jobs)
 {
-    TgStatus status = TG_OK;
     Bytes all = { 0 };
     Assembly a = { b, k, NEW_N(b->arena, Bytes, n), NEW_N(b->arena, TgStatus, n) };
     if (!parallel_for((uint32_t)jobs, n, assemble_one, &a)) attempt_fail(0);
+    TgStatus status = watch_check();
     for (uint32_t i = 0; i < n; i++) {
         if (!status && a.status[i]) status = x86_assemble(&a.code[i], k[i], b->avx2);                   /* says why */
         all.size += a.code[i].size;

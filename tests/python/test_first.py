@@ -133,6 +133,18 @@ with tempfile.TemporaryDirectory() as folder:
     for y in outputs:
         np.testing.assert_array_equal(y, outputs[0])
 
+    # a time limit that is over while they are made is an error, whatever is made then
+    more, over = layers(80), 0
+    for k in range(30):
+        o = options("own", "")
+        o.call_limit_s = 0.002 + 0.006 * k
+        try:
+            session = tgrun.InferenceSession(more, o, providers=["CPUExecutionProvider"])
+            session.run(None, {"x0": input7})
+        except tgrun.OverTime:
+            over += 1
+    assert over > 0
+
     # a session that ends while its kernels are compiled leaves nothing behind
     for k in range(8):
         session = open_cpu("auto", os.path.join(folder, f"ended{k}"))
@@ -153,4 +165,4 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([sys.executable, "-c", code, os.path.dirname(os.path.dirname(tgrun.__file__))] + paths, check=True,
                    env={k: v for k, v in os.environ.items() if k != "CC"} | {"PATH": "/nonexistent"})
     np.testing.assert_allclose(np.load(paths[3]), want, rtol=1e-5)
-print("8 passed, 0 failed")
+print("9 passed, 0 failed")
