@@ -12,9 +12,7 @@
 #include <string.h>
 
 #include "graph/base/map.h"
-#include "graph/base/memory.h"
 #include "graph/base/parallel.h"
-#include "graph/base/watcher.h"
 #include "graph/rewrite.h"
 #include "graph/rules/poly.h"
 #include "sched/halo.h"
@@ -435,8 +433,7 @@ static TgStatus flatten(Schedule *s, Layout *all, const Target *t, Arena *scratc
     Map known;
     map_init(&known, scratch);
     give_graphs(s, equal);
-    if (!parallel_for(target_workers(t), s->count, flatten_one, &(Flatten){ s, all, t, equal })) attempt_fail(0);
-    TRY(watch_check());
+    TRY(parallel_all(target_workers(t), s->count, flatten_one, &(Flatten){ s, all, t, equal }));
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
         if (k && equal[i]) s->item[i].kernel = with_params_of(s->item[equal[i] - 1].kernel, k);

@@ -377,7 +377,7 @@ static void lower_one(void *several, uint32_t i)
 }
 
 /* The first of each key, but for those whose graph is another's. */
-static void lower_ahead(const Optimize *o, Lowered *ahead, uint32_t threads, Arena *a)
+static TgStatus lower_ahead(const Optimize *o, Lowered *ahead, uint32_t threads, Arena *a)
 {
     const Schedule *s = o->s;
     Several w = { .o = o, .item = NEW_N(a, ScheduleItem *, s->count), .lowered = NEW_N(a, Lowered *, s->count) };
@@ -391,7 +391,7 @@ static void lower_ahead(const Optimize *o, Lowered *ahead, uint32_t threads, Are
         w.item[w.n] = &s->item[i];
         w.lowered[w.n++] = &ahead[i];
     }
-    if (w.n > 1 && !parallel_for(threads, w.n, lower_one, &w)) attempt_fail(0);
+    return w.n > 1 ? parallel_all(threads, w.n, lower_one, &w) : TG_OK;
 }
 
 TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, uint32_t threads, Dump *dump)
@@ -400,10 +400,9 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
     Lowered *ahead = NEW_N(a, Lowered, s->count + 1);
     Schedule out = { 0 };
     Optimize o = { .s = s, .out = &out, .t = t, .choose = choose, .user = user, .dump = dump };
-    TgStatus status = TG_OK;
     map_init(&o.done, a);
     map_init(&o.packed, a);
-    if (threads > 1 && !dump) lower_ahead(&o, ahead, threads, a);
+    TgStatus status = threads > 1 && !dump ? lower_ahead(&o, ahead, threads, a) : TG_OK;
     uint32_t i = 0;
     for (; i < s->count && status == TG_OK; i++) {
         if ((status = watch_check()) != TG_OK) break;           /* this item is the schedule's, as those behind it */

@@ -156,8 +156,7 @@ static void render_one(void *rendering, uint32_t i)
 static TgStatus add_items(Build *b, Item **of, Kernel *const *k, uint32_t n, int jobs)
 {
     Rendering r = { k, NEW_N(b->arena, Text, n), NEW_N(b->arena, bool, n) };
-    if (!parallel_for((uint32_t)jobs, n, render_one, &r)) attempt_fail(0);
-    TgStatus status = watch_check();
+    TgStatus status = parallel_all((uint32_t)jobs, n, render_one, &r);
     for (uint32_t i = 0; i < n; i++) {
         Text again = { 0 };
         if (status == TG_OK && r.good[i]) of[i] = add_item(b, &r.text[i]);
@@ -315,8 +314,7 @@ static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n, int jobs)
 {
     Bytes all = { 0 };
     Assembly a = { b, k, NEW_N(b->arena, Bytes, n), NEW_N(b->arena, TgStatus, n) };
-    if (!parallel_for((uint32_t)jobs, n, assemble_one, &a)) attempt_fail(0);
-    TgStatus status = watch_check();
+    TgStatus status = parallel_all((uint32_t)jobs, n, assemble_one, &a);
     for (uint32_t i = 0; i < n; i++) {
         if (!status && a.status[i]) status = x86_assemble(&a.code[i], k[i], b->avx2);                   /* says why */
         all.size += a.code[i].size;
@@ -538,10 +536,10 @@ static TgStatus open_objects(Build *b, const Bundle *from)
     return TG_OK;
 }
 
-static TgStatus find_stored(Build *b, Kernel *const *k, uint32_t n)
+static TgStatus find_stored(Build *b, int jobs, Kernel *const *k, uint32_t n)
 {
     Item **of = NEW_N(b->arena, Item *, n);
-    TRY(add_items(b, of, k, n, (int)parallel_cores()));
+    TRY(add_items(b, of, k, n, jobs));
     for (uint32_t i = 0; i < n; i++) {
         Item *item = of[i];
         for (uint32_t l = 0; l < b->code->nlibrary && !item->fn; l++)
@@ -554,7 +552,7 @@ static TgStatus find_stored(Build *b, Kernel *const *k, uint32_t n)
     return TG_OK;
 }
 
-TgStatus cpu_code_restore(Code **out, const Bundle *from, Kernel *const *k, uint32_t n)
+TgStatus cpu_code_restore(Code **out, const Bundle *from, int jobs, Kernel *const *k, uint32_t n)
 {
     Build b = { .cache_dir = NULL };
     Piece id;
@@ -564,7 +562,7 @@ TgStatus cpu_code_restore(Code **out, const Bundle *from, Kernel *const *k, uint
     if (!s) s = check_processor(id.data);
     if (!s) b.cc.identity = ((const Identity *)id.data)->compiler;
     if (!s) s = open_objects(&b, from);
-    if (!s) s = find_stored(&b, k, n);
+    if (!s) s = find_stored(&b, jobs, k, n);
     return build_end(out, &b, s);
 }
 

@@ -50,7 +50,7 @@ TgStatus cpu_compile(Code **out, CpuCompile *how, Kernel *const *k, uint32_t n, 
 unsigned cpu_code_ready(Code *c);
 /* Into a compiled model, and from one, where no compiler is needed. TG_DEVICE: it is for another processor. */
 TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n);
-TgStatus cpu_code_restore(Code **out, const Bundle *from, Kernel *const *k, uint32_t n);
+TgStatus cpu_code_restore(Code **out, const Bundle *from, int jobs, Kernel *const *k, uint32_t n);
 /* its name and the identity that keys the cache; "" when there is none */
 void cpu_compiler(char out[128]);
 TgStatus cpu_assembly(Text *out, const Kernel *k);

@@ -403,6 +403,6 @@ TgStatus executable_save_memory(BundleWriter *w, const Executable *e)
 
 TgStatus executable_restore(Executable **out, Code **code, Device *d, const Plan *p, const Bundle *from)
 {
-    TRY(cpu_code_restore(code, from, p->kernel, p->nkernel));
+    TRY(cpu_code_restore(code, from, d->machine.count, p->kernel, p->nkernel));
     return load(out, d, p, *code, from);
 }

@@ -305,20 +305,12 @@ bool dims_narrow(Dims *d)
     return most != NULL;
 }
 
-static bool largest_of_var(const void *dims, const UOp *u, int64_t *out)
-{
-    const Dims *d = dims;
-    for (uint32_t k = 0; u->op == UOP_DEFINE_VAR && k < d->nvar; k++)
-        if (!strcmp(d->var[k].name, var_name(u))) return *out = d->var[k].largest / d->var[k].step, true;
-    return false;
-}
-
 double dims_share(const Dims *d, const UOp *size)
 {
-    int64_t now;
-    return uop_is_const(size) || size->vmax < 1 || !uop_value(size, largest_of_var, d, &now) || now >= size->vmax
-        ? 1
-        : (double)now / (double)size->vmax;
+    int64_t largest[d->nvar + 1];
+    for (uint32_t k = 0; k < d->nvar; k++) largest[k] = d->var[k].largest / d->var[k].step;
+    int64_t now = uop_is_const(size) || size->vmax < 1 ? INT64_MIN : eval(d, size, largest);
+    return now == INT64_MIN || now >= size->vmax ? 1 : (double)now / (double)size->vmax;
 }
 
 /* ---- less freedom ---- */

@@ -327,10 +327,8 @@ static bool same_answers(const Program *p, const Backend *b, const TgTensor *inp
 
 /* ---- all of it ---- */
 
-static double value_bytes(const Program *p) { return (double)(program_bytes(p) - p->plan->persist_bytes); }
-
-/* The same where ranges end as they do now, by the shapes of a plan for wider ones. */
-static double value_bytes_now(const Program *p)
+/* Of values, where ranges end as they do now, by the shapes of a plan for wider ones. */
+static double value_bytes(const Program *p)
 {
     double then = 0, now = 0;
     for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
@@ -340,14 +338,14 @@ static double value_bytes_now(const Program *p)
         for (uint32_t k = 0; bytes > 0 && k < b->shape->rank; k++) bytes *= dims_share(p->dims, b->shape->dim[k]);
         now += bytes;
     }
-    return then > 0 ? value_bytes(p) * (now / then) : 0;
+    return then > 0 ? (double)(program_bytes(p) - p->plan->persist_bytes) * (now / then) : 0;
 }
 
 /* Ranges end where the values need no more than what is cheap; false: they do, or cannot. */
 static bool narrows(Program *p)
 {
     bool any = false;
-    while (p->dims && value_bytes_now(p) > REACH_BYTES && dims_narrow(p->dims)) any = true;
+    while (p->dims && value_bytes(p) > REACH_BYTES && dims_narrow(p->dims)) any = true;
     return any;
 }
 

@@ -53,3 +53,9 @@ bool parallel_for(uint32_t threads, uint32_t n, void (*work)(void *user, uint32_
     while (started) pthread_join(thread[--started], NULL);
     return !atomic_load(&p.lacked);
 }
+
+TgStatus parallel_all(uint32_t threads, uint32_t n, void (*work)(void *user, uint32_t i), void *user)
+{
+    if (!parallel_for(threads, n, work, user)) attempt_fail(0);
+    return watch_check();
+}
