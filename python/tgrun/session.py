@@ -23,7 +23,7 @@ from .library import (
     BAD_INPUT, DEVICE, UNSUPPORTED, USAGE, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort,
     TgTensor, Unsupported, check, lib, text)
 from .stop import Flag, Switch
-from .values import Loan, dtype_of, receive, type_text
+from .values import Loan, Outputs, dtype_of, type_text
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
 GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {
@@ -258,7 +258,8 @@ class Seat:
             self.stop.watch(options)
             options.call_limit_s = owner._options.call_limit_s or 0
             lib.tg_share(self.session, owner._session, options)
-        self.inputs, self.results = (TgTensor * len(owner._inputs))(), (TgTensor * len(owner._outputs))()
+        self.inputs, self.outputs = (TgTensor * len(owner._inputs))(), Outputs(self.session, len(owner._outputs))
+        self.results = self.outputs.tensors
         places = [ctypes.addressof(tensors) for tensors in (self.inputs, self.results)]
         self.arguments = self.session.value, places[0], len(self.inputs), places[1]
         self.loans = [Loan(tensor, port.name, t) for tensor, port, t in zip(self.inputs, owner._inputs, owner._types)]
@@ -266,6 +267,8 @@ class Seat:
 
     def end(self, close=lib.tg_close):
         """That of what shares; the first ends with its owner."""
+        if hasattr(self, "outputs"):
+            self.outputs.forget()
         if not getattr(self, "first", True):
             close(self.session)
             self.first = True
@@ -276,6 +279,7 @@ class Seat:
         """Results of these numbers are written to the arrays of `places`; those that do not fit, and those of `wanted`
         that have none, are new ones."""
         bound = {k: v for k, v in places.items() if v.flags.c_contiguous and v.flags.writeable and v.dtype != object}
+        self.outputs.forget()
         try:
             for k, v in bound.items():
                 lib.tg_bind_output(self.session, k, v.ctypes.data, v.nbytes)
@@ -283,7 +287,7 @@ class Seat:
             fits = all(v.dtype == dtype_of(self.results[k].type) and
                        v.shape == tuple(self.results[k].shape[:self.results[k].rank]) for k, v in bound.items())
             if fits:
-                return [bound[k] if k in bound else receive(self.session, k, self.results[k]) for k in wanted]
+                return [bound[k] if k in bound else self.outputs.receive(k) for k in wanted]
         except BadInput:                        # of a size, or what the run below says again
             pass
         finally:
@@ -293,6 +297,7 @@ class Seat:
 
     def run(self, feed, wanted, run_options):
         known = Loan.new
+        self.outputs.settle()
         kept = [loan.lend(feed[loan.name]) for loan in self.loans]      # lives until the run is over
         if run_options is not None or Loan.new != known:
             self.run_watched(run_options)
@@ -300,8 +305,8 @@ class Seat:
             check(status)
         del kept
         if type(wanted) is range:
-            return [receive(self.session, k, self.results[k]) for k in wanted]
-        found = {k: receive(self.session, k, self.results[k]) for k in wanted}
+            return [self.outputs.receive(k) for k in wanted]
+        found = {k: self.outputs.receive(k) for k in wanted}
         return [found[k] for k in wanted]
 
     def run_watched(self, run_options):
@@ -427,6 +432,9 @@ class InferenceSession:
             lib.tg_open_memory(self._session, self._bytes.ctypes.data, self._bytes.size, None, options)
 
     def __del__(self, close=lib.tg_close):
+        if seats := getattr(self, "_seats", None):
+            for seat in seats.all:
+                seat.outputs.forget()
         if getattr(self, "_session", None):
             close(self._session)
 

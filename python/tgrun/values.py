@@ -1,7 +1,7 @@
 """numpy arrays, and lists, dicts and None, <-> TgTensor.
 
 In: what a user feeds. A contiguous array is lent to the library as it is. Out: an array over the memory that the run
-wrote, which it owns from then on. Copied are only values whose form differs: strings, types below a byte, which numpy
+wrote, which it owns from the next run on. Copied are only values whose form differs: strings, types below a byte, which numpy
 keeps one a byte and the library packed, and what sequences, optionals and maps hold. Types that numpy lacks are those
 of the package ml_dtypes. A sequence is a list, an optional its element or None, a map a dict. Where a value is not of
 its input's kind, the library says so.
@@ -9,6 +9,7 @@ its input's kind, the library says so.
 import ctypes
 import functools
 from ctypes import memmove
+from sys import getrefcount
 
 import numpy as np
 
@@ -183,11 +184,44 @@ class Memory:
         }
 
 
-class OwnMemory(Memory):
-    """Freed with the last array over it."""
+class RunMemory(Memory):
+    """The session's until it is taken; then freed with the last array over it."""
+    taken = False
+
+    def take(self, session, index):
+        lib.tg_take(self.tensor, session, index)
+        self.taken = True
 
     def __del__(self, free=lib.tg_tensor_free):
-        free(self.tensor)
+        if self.taken:
+            free(self.tensor)
+
+
+class Output:
+    """An output of a session where the last run wrote it. Who reads it has views of `array`: where there are none at
+    the next run, that one writes there again, else the memory is theirs (settle)."""
+
+    def __init__(self, tensor):
+        number, data, size = tensor.type, tensor.data, tensor.size_bytes
+        self.shape, dtype = tuple(tensor.shape[:tensor.rank]), dtype_of(number)
+        self.memory = RunMemory(TgTensor(type=number, rank=tensor.rank, data=data, size_bytes=size), self.shape, dtype)
+        self.array, self.dtype = np.asarray(self.memory), dtype
+        self.at, self.unread = (number, data, size), getrefcount(self.array)
+
+    def lies_at(self, tensor):
+        """The last run wrote such a tensor in this place."""
+        return self.at == (tensor.type, tensor.data, tensor.size_bytes) and \
+            self.shape == tuple(tensor.shape[:tensor.rank])
+
+    def view(self):
+        return self.array.view(self.dtype)
+
+    def settle(self, session, index):
+        """Before the session's memory changes; whether it is the readers'."""
+        if getrefcount(self.array) > self.unread:
+            self.memory.take(session, index)
+            return True
+        return False
 
 
 def unpack(data, shape, dtype, bits):
@@ -231,18 +265,35 @@ def copied(tensor):
     return np.array(Memory(tensor, shape, dtype)).view(dtype)
 
 
-def receive(session, index, tensor):
-    """Output `index` of the last run: an array over its memory, a copy where it is small, or a list, dict or None with
-    copies."""
-    number, size = tensor.type, tensor.size_bytes
-    if number == STRING or number in PACKED_BITS or number >= SEQUENCE:
-        return copied(tensor)
-    shape, dtype = tuple(tensor.shape[:tensor.rank]), dtype_of(number)
-    if size <= SMALL:
-        array = np.empty(shape, dtype)
-        memmove(place(array), tensor.data, size)
-        return array
-    taken = TgTensor()
-    lib.tg_take(taken, session, index)
-    array = np.asarray(OwnMemory(taken, shape, dtype))
-    return array if array.dtype == dtype else array.view(dtype)
+class Outputs:
+    """What a session's runs write, as values of Python's. As long as arrays over its memory are read, `settle` comes
+    before each call that changes that."""
+
+    def __init__(self, session, count):
+        self.session, self.tensors, self.large = session, (TgTensor * count)(), [None] * count
+
+    def settle(self):
+        for k, output in enumerate(self.large):
+            if output is not None and output.settle(self.session, k):
+                self.large[k] = None
+
+    def forget(self):
+        """The session's memory is about to go."""
+        self.settle()
+        self.large = [None] * len(self.large)
+
+    def receive(self, index):
+        """Output `index` of the last run: an array over its memory, a copy where it is small, or a list, dict or None
+        with copies."""
+        tensor = self.tensors[index]
+        number, size = tensor.type, tensor.size_bytes
+        if number == STRING or number in PACKED_BITS or number >= SEQUENCE:
+            return copied(tensor)
+        if size <= SMALL:
+            array = np.empty(tuple(tensor.shape[:tensor.rank]), dtype_of(number))
+            memmove(place(array), tensor.data, size)
+            return array
+        output = self.large[index]
+        if output is None or not output.lies_at(tensor):
+            output = self.large[index] = Output(tensor)
+        return output.view()

@@ -572,6 +572,47 @@ class Memory(unittest.TestCase):
             first += 1
             self.assertTrue((first == 0).all())
 
+    def test_memory_that_nobody_reads_is_written_again(self):
+        s, size = session(one("Neg")), 100000
+
+        def run(k, n=size):
+            return s.run(None, {"x": np.full(n, k, np.float32)})[0]
+
+        first = run(1)
+        place = first.ctypes.data
+        first.shape = 2, size // 2              # of the array, not of the memory
+        first.flags.writeable = False
+        del first
+        again = run(2)
+        self.assertEqual((again.ctypes.data, again.shape, again.flags.writeable), (place, (size,), True))
+        readers = [again[7:9], memoryview(again), again.reshape(2, -1).T, np.from_dlpack(again), again.view(np.int32)]
+        del again
+        while readers:
+            place = run(3).ctypes.data
+            kept = readers.pop()
+            self.assertNotEqual(place, np.asarray(kept).ctypes.data)
+            self.assertTrue((np.asarray(kept).reshape(-1).view(np.float32) == -2).all())
+        (wide,) = session(one("Neg", TensorProto.BFLOAT16)).run(None, {"x": np.ones(size, ml_dtypes.bfloat16)})
+        self.assertTrue((wide == -1).all())
+
+    def test_sizes_change_while_outputs_are_read(self):
+        s, kept = session(one("Neg")), []
+        for k in range(1, 30):
+            n = 20000 + 10000 * (k % 4)
+            kept += s.run(None, {"x": np.full(n, k, np.float32)})
+            if k % 3 == 0:
+                del kept[k % 2]
+        bound, place = s.io_binding(), np.zeros(30000, np.float32)
+        bound.bind_cpu_input("x", np.full(30000, 99, np.float32))
+        bound.bind_ortvalue_output("y", tgrun.OrtValue.ortvalue_from_numpy(place))
+        s.run_with_iobinding(bound)
+        del s
+        gc.collect()
+        self.assertTrue((place == -99).all())
+        values_of = [set(y.tolist()) for y in kept]
+        self.assertEqual(len(set().union(*values_of)), len(kept))
+        self.assertTrue(all(len(v) == 1 for v in values_of))
+
     def test_small_inputs_of_every_kind_are_found(self):
         """Read-only, empty, strided, scalar: where a quick way to an array's place fails, the long one serves, in any
         order."""
@@ -596,10 +637,12 @@ class Memory(unittest.TestCase):
         s, wrong = session(one("Neg")), []
 
         def work(k):
+            kept = []
             for n in range(1, 40):
-                (y,) = s.run(None, {"x": np.full(n % 5 + 1, k, np.float32)})
-                if y.tolist() != [-k] * (n % 5 + 1):
-                    wrong.append(y)
+                size = (n % 5 + 1) * 4000
+                kept.append(s.run(None, {"x": np.full(size, k, np.float32)})[0])
+                wrong.extend(y for y in kept if not (y == -k).all())
+                del kept[:n % 3]
         threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
         for t in threads:
             t.start()
