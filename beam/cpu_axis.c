@@ -153,9 +153,11 @@ bool cpu_sums_in_lanes(const Trial *p, int reduce, int out)
 /* ---- threads ---- */
 
 /* LEAST_SHARED: operations and bytes of a kernel that pay for a phase of the team. Shares of threads that are busy: at
- * least; what the axis that is the first in memory, and what one further out, is worth. */
+ * least; what the axis that is the first in memory is worth; what one further out is in a product, whose tiles lie in
+ * caches, and elsewhere, where the parts of an inner axis begin anew in each row: many streams, and two threads in the
+ * line where their parts meet. */
 enum { LEAST_SHARED = 20000 };
-static const double least_balance = 0.5, favour = 0.12, inward = 0.01;
+static const double least_balance = 0.5, favour = 0.12, inward_product = 0.01, inward = 0.08;
 
 static double balance(int64_t n, int threads) { return (double)n / (double)(ceil_to(n, threads)) ; }
 
@@ -192,7 +194,7 @@ void cpu_share(Trial *p, int first)
     const UOp *axis[64];
     uint32_t n = opt_axes(p->k, axis, 64);
     int best = -1;
-    double score = least_balance;
+    double score = least_balance, further = p->contraction ? inward_product : inward;
     double work = (double)p->k->flops + (double)p->k->bytes;
     if (!p->t->has_threads || work < LEAST_SHARED || p->shared) return;
     if (first < 0) first = cpu_farthest(p);
@@ -201,7 +203,7 @@ void cpu_share(Trial *p, int first)
         /* outside of the rows it would repeat their statistics */
         if (p->rows && (p->outs & ~p->rows) >> range_number(axis[i]) & 1) continue;
         double b =
-            balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? favour : 0) - inward * i;
+            balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? favour : 0) - further * i;
         if (b > score) score = b, best = range_number(axis[i]);
     }
     if (best < 0) return;

@@ -128,15 +128,22 @@ typedef void TopkColumns(const Topk *s, const void *x, void *value, int64_t *ind
 #define PROCESSOR __attribute__((target("avx2")))
 #define ON(name) name##_avx2
 #include "frontend/host/topks.h"
-static bool has_avx2(void) { return __builtin_cpu_supports("avx2"); }
-#else
-#define columns_avx2 columns
-static bool has_avx2(void) { return false; }
+#undef PROCESSOR
+#undef ON
+#define PROCESSOR __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+#define ON(name) name##_avx512
+#include "frontend/host/topks.h"
+#undef PROCESSOR
+#undef ON
 #endif
 
 static TopkColumns *topk_columns(DType t)
 {
-    TopkColumns *const *columns_of = has_avx2() ? columns_avx2 : columns;
+    TopkColumns *const *columns_of = columns;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) columns_of = columns_avx2;
+    if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) columns_of = columns_avx512;
+#endif
     return columns_of[t == DT_F32 ? 0 : t == DT_F64 ? 1 : t == DT_I32 ? 2 : 3];
 }
 

@@ -155,8 +155,10 @@ PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, b
  * there on all move by a place. */
 PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value, int64_t *index, int64_t columns)
 {
-    BITS best[LANES_BEST][COLUMNS], number[LANES_BEST][COLUMNS], one[COLUMNS], own[COLUMNS], moves[COLUMNS];
-    BITS turn = s->largest ? 0 : -1;
+    /* as vectors, which stay in registers: with arrays each element on its way down was stored and loaded again */
+    typedef BITS Lanes __attribute__((vector_size(COLUMNS * sizeof(BITS))));
+    Lanes best[LANES_BEST], number[LANES_BEST];
+    BITS turn = s->largest ? 0 : -1, order[COLUMNS];
     VALUE row[COLUMNS] = { 0 };
     bool side = columns == COLUMNS && s->at[COLUMNS - 1] - s->at[0] == COLUMNS - 1;
     for (int64_t i = 0; i < s->n; i++) {
@@ -165,23 +167,24 @@ PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value
         else
             for (int64_t c = 0; c < columns; c++) row[c] = x[s->at[c] + i * s->inner];
 #pragma omp simd
-        for (int c = 0; c < COLUMNS; c++) one[c] = TOPK(order)(row[c]) ^ turn, own[c] = (BITS)i, moves[c] = 0;
-        BITS better = held < s->k;
+        for (int c = 0; c < COLUMNS; c++) order[c] = TOPK(order)(row[c]) ^ turn;
+        Lanes one, own = (Lanes){ 0 } + (BITS)i, moves = { 0 };
+        memcpy(&one, order, sizeof one);
         if (held == s->k) {
-#pragma omp simd reduction(| : better)
-            for (int c = 0; c < COLUMNS; c++) better |= one[c] > best[held - 1][c];
+            Lanes better = one > best[held - 1];
+            BITS any = 0;
+            memcpy(order, &better, sizeof order);
+#pragma omp simd reduction(| : any)
+            for (int c = 0; c < COLUMNS; c++) any |= order[c];
+            if (!any) continue;
         }
-        if (!better) continue;
         for (int64_t j = 0; j < held; j++) {
-#pragma omp simd
-            for (int c = 0; c < COLUMNS; c++) {
-                BITS was = best[j][c], at = number[j][c], all = one[c] > was ? -1 : moves[c];
-                BITS value = (was ^ one[c]) & all, place = (at ^ own[c]) & all;
-                best[j][c] = was ^ value, one[c] ^= value, moves[c] = all;
-                number[j][c] = at ^ place, own[c] ^= place;
-            }
+            Lanes all = moves | (one > best[j]), value = (best[j] ^ one) & all, place = (number[j] ^ own) & all;
+            best[j] ^= value, one ^= value;
+            number[j] ^= place, own ^= place;
+            moves = all;
         }
-        if (held < s->k) memcpy(best[held], one, sizeof one), memcpy(number[held], own, sizeof own);
+        if (held < s->k) best[held] = one, number[held] = own;
     }
     for (int64_t c = 0; c < columns; c++)
         for (int64_t i = 0; i < s->k; i++) {
@@ -195,8 +198,14 @@ PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value
  * would share a set of the cache where n is a power of two. */
 PROCESSOR static void TOPK(rows)(const Topk *s, const VALUE *x, VALUE *row, int64_t columns)
 {
-    for (int64_t i = 0; i < s->n; i++)
-        for (int64_t c = 0; c < columns; c++) row[c * row_room(s->n) + i] = x[s->at[c] + i * s->inner];
+    for (int64_t from = 0, n; from < s->n; from += n) {
+        n = s->n - from < COLUMNS ? s->n - from : COLUMNS;
+        for (int64_t c = 0; c < columns; c++) {
+            const VALUE *column = x + s->at[c] + from * s->inner;
+            VALUE *to = row + c * row_room(s->n) + from;
+            for (int64_t i = 0; i < n; i++) to[i] = column[i * s->inner];
+        }
+    }
 }
 
 /* So many columns, to value and index (NULL: not wanted). */
