@@ -68,16 +68,15 @@ static U exp_rest(Graph *g, U x, U n, double scale)
 }
 
 /* e^x = 2^(n-1) * 2 e^f, where n is the integer next to x*log2(e). n - 1 and twice the polynomial, because 2^128
- * overflows where e^x does not. n ends at 129, so that f is infinite and no NaN where x is infinite. */
+ * overflows where e^x does not. x ends where e^x is 0 and where it is infinite, so that n and f are finite. */
 U exp_(Graph *g, U x)
 {
     const double magic = 12582912 + 253;    /* 1.5 * 2^23: what is added to it is rounded; 254: two powers' exponents */
     U w = widened(g, "exp", x, exp_);
     if (w) return w;
     if (x->dtype == DT_F64) return exp_double(g, x);
-    x = max_(g, x, like(g, x, -104));
-    U less = max_(g, mul(g, x, like(g, x, -M_LOG2E)), like(g, x, -129));
-    U shifted = sub(g, like(g, x, magic), less), n = sub(g, shifted, like(g, x, magic));
+    x = min_(g, max_(g, x, like(g, x, -104)), like(g, x, 89));
+    U shifted = add(g, mul(g, x, like(g, x, M_LOG2E)), like(g, x, magic)), n = sub(g, shifted, like(g, x, magic));
     return mul(g, exp_rest(g, x, n, 2), exp2_(g, sub(g, shifted, like(g, x, magic + 1))));
 }
 

@@ -27,6 +27,7 @@ static bool float_op(Op op, double a, double b, double c, double *r)
     case UOP_MOD: *r = fmod(a, b), *r += *r != 0 && (*r < 0) != (b < 0) ? b : 0; break;
     case UOP_SQRT: *r = sqrt(a); break;
     case UOP_EXP2: *r = exp2(a); break;
+    case UOP_SCALE: *r = a * exp2(b); break;
     case UOP_LOG2: *r = log2(a); break;
     case UOP_SIN: *r = sin(a); break;
     case UOP_POW: *r = pow(a, b); break;

@@ -127,6 +127,13 @@ static const char *exp2_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     return cr_text(r, "tg_%s_%s(%s)", name, cv_type(r, e, lanes), cv_whole(r, u->src[0], e, lanes));
 }
 
+static const char *scale_op(CRender *r, const UOp *u, int e, uint32_t lanes)
+{
+    cv_want(r, lanes == 4 ? H_EXP2_4 : lanes == 8 ? H_EXP2_8 : H_EXP2_16);
+    return cr_text(r, "tg_scaled_%s(%s, %s)", cv_type(r, e, lanes), cv_whole(r, u->src[0], e, lanes),
+                   cv_whole(r, u->src[1], e, lanes));
+}
+
 static const char *where_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     const char *a = cv_whole(r, u->src[1], e, lanes), *b = cv_whole(r, u->src[2], e, lanes);
@@ -174,6 +181,7 @@ const char *cv_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     case UOP_MIN: return min_op(r, u, e, lanes);
     case UOP_WHERE: return where_op(r, u, e, lanes);
     case UOP_EXP2: return exp2_op(r, u, e, lanes);
+    case UOP_SCALE: return scale_op(r, u, e, lanes);
     case UOP_SQRT: return unary(r, u, H_SQRT, "sqrt", e, lanes);
     case UOP_TRUNC: return unary(r, u, H_TRUNC, "trunc", e, lanes);
     case UOP_CAST: return cast_op(r, u, e, lanes);

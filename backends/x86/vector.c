@@ -250,6 +250,12 @@ static bool exp2_op(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
     return true;
 }
 
+static bool scale_op(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
+{
+    if (u->dtype != DT_F32 || !mcode_has(l->m, M_SCALEFPS)) return false;
+    return two(l, M_SCALEFPS, o[0], o[1], width, false, dst);
+}
+
 /* ---- casts ---- */
 
 static int integer_bytes(DType t) { return element_bytes(t); }
@@ -459,6 +465,7 @@ bool x_vector_op(Lower *l, const UOp *u, const Opnd *o, uint32_t n, Reg dst)
     case UOP_SQRT: return one(l, row_of(l, &sqrt_row, t), o[0], width, 0, dst);
     case UOP_TRUNC: return one(l, row_of(l, &trunc_row, t), o[0], width, TOWARDS_ZERO, dst);
     case UOP_EXP2: return exp2_op(l, u, o, width, dst);
+    case UOP_SCALE: return scale_op(l, u, o, width, dst);
     case UOP_SHL:
     case UOP_SHR: return shift(l, u, o, width, dst);
     case UOP_CMPLT:

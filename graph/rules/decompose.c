@@ -275,6 +275,17 @@ static V normal_power(const Match *m)
     return mine && float_bounds(m->slot[X], 8).lo >= -126 ? uop_tagged(m->g, m->root, NORMAL_TAG) : NULL;
 }
 
+/* A vector's product with a power that the device makes whole is one instruction of it. */
+static V scaled(const Match *m)
+{
+    V a = m->slot[X], power = m->slot[Y];
+    if (a->op == UOP_EXP2) a = m->slot[Y], power = m->slot[X];
+    const Shape *s = m->root->shape;
+    int64_t lanes = s->rank == 1 ? s->dim[0]->vmax : 0;
+    if (power->op != UOP_EXP2 || power->tag != WHOLE_TAG || (lanes != 4 && lanes != 8 && lanes != 16)) return NULL;
+    return ALU2(m->g, SCALE, a, power->src[0]);
+}
+
 static bool by_polynomial(const Match *m) { return m->root->dtype == DT_F32 && !options(m)->whole_math; }
 static bool exp2_by_polynomial(const Match *m) { return by_polynomial(m) && !options(m)->whole_exp2; }
 static V make_exp2(const Match *m) { return exp2_f32(m->g, m->slot[X]); }
@@ -285,6 +296,7 @@ static const Rule polynomials[] = {
     { "exp2-whole", P(EXP2, x), NULL, NULL, whole_power },
     { "exp2-normal", P(EXP2, x), NULL, NULL, normal_power },
     { "exp2-f32", P(EXP2, x), NULL, exp2_by_polynomial, make_exp2 },
+    { "scaled",   P(MUL, x, y), NULL, NULL, scaled },
     { "log2-f32", P(LOG2, x), NULL, by_polynomial, make_log2 },
     { "sin-f32",  P(SIN, x),  NULL, by_polynomial, make_sin },
 };

@@ -123,7 +123,9 @@ static void case_build(Case *c)
         bool shift = (c->op == UOP_SHL || c->op == UOP_SHR) && s == 1;
         c->in[s] = calloc(COUNT, 8);
         for (int e = 0; e < COUNT; e++) {
+            bool power = c->op == UOP_SCALE && s == 1;
             c->v[s][e] = shift ? (int64_t)(random64() >> 30) % dtype_info[t].bits
+                : power        ? scalar_of((double)(random64() >> 30 & 511) - 280)
                                : random_value(t, c->op == UOP_CAST && dtype_is_float(c->from) && dtype_is_int(c->to));
             /* out of range: as the machine likes */
             if (c->op == UOP_CAST && dtype_is_float(t) && dtype_is_int(c->to))
@@ -176,12 +178,21 @@ static void case_check(const Case *c)
     }
 }
 
-static bool legal(Op op, DType t)
+/* of vectors on this processor */
+static bool scales(int64_t lanes)
+{
+    Machine m = { 0 };
+    assert_int_equal(processor_read(&m), TG_OK);
+    return m.has_exp2 && lanes > 1;
+}
+
+static bool legal(Op op, DType t, int64_t lanes)
 {
     bool f = t == DT_F32 || t == DT_F64, half = t == DT_F16 || t == DT_BF16;
     switch (op) {
     case UOP_RECIP: case UOP_SQRT: case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: case UOP_DIV: return f;
     case UOP_TRUNC: case UOP_MIN: return f;
+    case UOP_SCALE: return t == DT_F32 && scales(lanes);
     case UOP_ADD: case UOP_MUL: case UOP_MAX: case UOP_CMPLT: case UOP_CMPNE: return !half;
     case UOP_MULACC: return !half && t != DT_BOOL;
     case UOP_XOR: case UOP_OR: case UOP_AND: return dtype_is_int(t) || t == DT_BOOL;
@@ -200,7 +211,7 @@ static uint32_t cases_of(Case *c, int64_t lanes)
         if (t == DT_INDEX) continue;
         for (int op = 0; op < UOP_COUNT; op++)
             for (int constant = 0; constant < 2; constant++)
-                if (legal((Op)op, (DType)t) && (!constant || op_info[op].min_src > 1))
+                if (legal((Op)op, (DType)t, lanes) && (!constant || op_info[op].min_src > 1))
                     c[n++] =
                         (Case){ .op = (Op)op, .from = (DType)t, .to = (DType)t, .lanes = lanes, .constant = constant };
         for (int to = DT_BOOL; to < DT_COUNT; to++) {
