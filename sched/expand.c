@@ -358,7 +358,22 @@ static const UOp *expand_end(Expand *x, const UOp *u)
 
 static bool is_index_math(const UOp *u) { return !dtype_is_float((DType)u->dtype) && u->dtype != DT_VOID; }
 
-/* A load of one element whose gate differs by lane is a load a lane. */
+/* A load of one element whose gate differs by lane, from memory: one load where some lane wants it, and a choice. NULL:
+ * when that is, is no simple question. */
+static const UOp *load_once(Expand *x, const UOp *u, const UOp *const *src)
+{
+    Graph *g = x->g;
+    const UOp *lane = lane_of(x, src[2]), *any = uop_bool(g, false), *load = src[1];
+    if (!lane || uop_addressed(u->src[0])->op != UOP_PARAM || src[0]->op != UOP_INDEX || uop_rank(src[0])) return NULL;
+    for (int64_t i = 0; i < lane->src[0]->vmax && any->op != UOP_OR; i++)
+        any = rewriter_run(x->rw, UOP(g, UOP_OR, DT_VOID, NO_ARG, any, at_value(x, src[2], lane, i)));
+    if (any->op == UOP_OR || uop_rank(src[1])) return NULL;
+    if (any->op != UOP_CONST) load = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, src[0], src[1], any);
+    else if (any->arg.i) load = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, src[0]);
+    return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, in_lanes(x, src[2]), load, src[1]);
+}
+
+/* Else it is a load a lane. */
 static const UOp *widen_address(Expand *x, const UOp *a, const UOp *gate)
 {
     const UOp *v[64];
@@ -514,6 +529,8 @@ static const UOp *expand_one(Expand *x, const UOp *u)
     if (is_closed(x, u, src, &nsrc)) return src[1];
     if (u->op == UOP_INDEX && is_value(u->src[0])) return elements(x, src[0], rewriter_run(x->rw, src[1]));
     if (u->op == UOP_INDEX) return address(x, src[0], rewriter_run(x->rw, src[1]));
+    const UOp *once = u->op == UOP_LOAD && nsrc > 2 ? load_once(x, u, src) : NULL;
+    if (once) return once;
     if (u->op == UOP_SHRINK) src[1] = uop_sizes(x->g, (const UOp *[]){ rewriter_run(x->rw, src[1]->src[0]) }, 1);
     if (u->op == UOP_LOAD || u->op == UOP_STORE || (op_is((Op)u->op, FLAG_ALU) && !is_index_math(u)))
         for (uint32_t k = 0; k < nsrc; k++) src[k] = in_lanes(x, src[k]);

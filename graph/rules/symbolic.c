@@ -186,12 +186,24 @@ static const UOp *bits_again(const Match *m)
 static const UOp *no_load(const Match *m) { return m->root->src[1]; }
 static const UOp *plain_load(const Match *m) { return UOP(m->g, UOP_LOAD, DT_VOID, NO_ARG, m->root->src[0]); }
 
+/* Of floats: -0 + 0 is 0, so a zero counts unless a constant was added already, whose sum is no -0. Masked terms of a
+ * sum that is unrolled are such zeros. */
+static const UOp *second_zero(const Match *m)
+{
+    const UOp *sum = m->root->src[0], *zero = m->root->src[1];
+    if (!dtype_is_float((DType)m->root->dtype) || sum->op != UOP_ADD || sum->src[1]->op != UOP_CONST) return NULL;
+    double added = uop_const_float(sum->src[1]);
+    if (signbit(uop_const_float(zero)) || (added == 0 && signbit(added))) return NULL;
+    return uop_tagged(m->g, sum, m->root->tag);
+}
+
 static const Rule simple[] = {
     /* name           see                          write        only if     make */
     { "const-fold",   x,                           NULL,        all_const,  evaluated },
     { "one-value",    x,                           NULL,        one_value,  that_value },
     { "order",        x,                           NULL,        is_commutative, swapped },
     { "add-zero",     P(ADD, x, zero),             x,           is_int,     NULL },
+    { "add-zeros",    P(ADD, P(ADD, x, c), zero),  NULL,        NULL,       second_zero },
     { "div-exact",    P(DIV, x, c),                P(MUL, x, P(RECIP, c)), by_power_of_two, NULL },
     { "guard-inside", P_MORE(GUARD, x, y),         x,           is_allowed, NULL },
     { "mul-one",      P(MUL, x, one),              x,           NULL,       NULL },

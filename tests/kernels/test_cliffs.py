@@ -222,6 +222,19 @@ if has_own_code():
     ratio = own_over_cc(column, [3234, 91], {"c": np.array(82)}, 2)
     check(f"a column read in our own code: {ratio:.2f} of the compiler's time", ratio < 2)
 
+    # A load whose gate differs by lane was a load and a branch a lane, though all lanes read one element.
+    prefix = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
+    ratio = own_over_cc(prefix, [128, 1024], {"axis": np.array(1)}, 3)
+    check(f"a prefix sum along rows in our own code: {ratio:.2f} of the compiler's time", ratio < 3)
+
+# A prefix sum of unrolled terms: each result adds one term to the one before it, not a zero for each that is left out.
+text = dump([helper.make_node("CumSum", ["x", "axis"], ["y"])], [7, 256, 80], {"axis": np.array(1)}, "source")
+check("terms that are left out are not added as zeros", text.split("void r_")[-1].count(" + 0.0f)") <= 32)
+
+# A few long rows by an index: threads take rows, not a part of each.
+text = dump([helper.make_node("Gather", ["x", "i"], ["y"])], [24, 768, 144], {"i": np.arange(13) * 7 % 24}, "plan")
+check("threads do not divide each row of a few", "threads 13" in text)
+
 # A list that would make too many replicas: its first ops serve.
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["c"]), helper.make_node("Mul", ["c", "w"], ["m"]),
              helper.make_node("Mul", ["m", "v"], ["y"])], [64, 640, 2, 2, 24],
