@@ -39,6 +39,7 @@ Tile cpu_best_tile(const Trial *p, int lane, int64_t others, bool columns);
 uint64_t cpu_batch(const Trial *p);                                     /* loops on which all that is summed depends */
 bool cpu_meets_constants(const Trial *p, int number);                   /* some that are summed vary along it */
 bool cpu_large_columns(const Trial *p, int lane);                       /* so many bytes that threads share them out */
+int cpu_larger_side(const Trial *p, int n);        /* the loop of a product that threads divide */
 /* a stretch of rows goes with all columns before the next, where rows are more than a core's cache holds */
 bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, bool tiled);
 void cpu_share_columns(Trial *p, int n);           /* after it, where stretches alone do not balance */

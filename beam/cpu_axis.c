@@ -155,9 +155,10 @@ bool cpu_sums_in_lanes(const Trial *p, int reduce, int out)
 /* LEAST_SHARED: operations and bytes of a kernel that pay for a phase of the team. Shares of threads that are busy: at
  * least; what the axis that is the first in memory is worth; what one further out is in a product, whose tiles lie in
  * caches, and elsewhere, where the parts of an inner axis begin anew in each row: many streams, and two threads in the
- * line where their parts meet. */
-enum { LEAST_SHARED = 20000 };
-static const double least_balance = 0.5, favour = 0.12, inward_product = 0.01, inward = 0.08;
+ * line where their parts meet. LINE: bytes of a cache's; NARROW_PART: of memory that a thread's part stores side by
+ * side, below which its ends matter, by in_lines. */
+enum { LEAST_SHARED = 20000, LINE = 64, NARROW_PART = 256 };
+static const double least_balance = 0.5, favour = 0.12, inward_product = 0.01, inward = 0.08, in_lines = 0.2;
 
 static double balance(int64_t n, int threads) { return (double)n / (double)(ceil_to(n, threads)) ; }
 
@@ -189,6 +190,20 @@ int cpu_farthest(const Trial *p)
     return number;
 }
 
+/* Threads' parts of this loop, of n iterations now, meet inside of lines that are stored to, in each pixel or row. */
+static bool meets_in_lines(const Trial *p, int number, int64_t n)
+{
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        int64_t threads = p->t->threads, size = p->size[number], step = a->step[number];
+        if (!a->store || step <= 0 || step == NO_STEP || n < 2) continue;
+        step *= a->bytes;
+        int64_t part = ceil_to(n, threads) / threads * (ceil_to(size, n) / n) * step;
+        if (part < NARROW_PART && (part % LINE || step * size % LINE)) return true;
+    }
+    return false;
+}
+
 void cpu_share(Trial *p, int first)
 {
     const UOp *axis[64];
@@ -204,6 +219,7 @@ void cpu_share(Trial *p, int first)
         if (p->rows && (p->outs & ~p->rows) >> range_number(axis[i]) & 1) continue;
         double b =
             balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? favour : 0) - further * i;
+        if (meets_in_lines(p, range_number(axis[i]), axis[i]->src[0]->vmax)) b -= in_lines;
         if (b > score) score = b, best = range_number(axis[i]);
     }
     if (best < 0) return;

@@ -145,7 +145,7 @@ static bool try_dots(Trial *p, int r, int lane, int32_t row)
     if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);
     cpu_move_out(p, lane, p->outs);
     cpu_unroll_parts(p);
-    cpu_share(p, lane);
+    cpu_share(p, cpu_larger_side(p, lane));
     if (!try_tc(p, &(TilePlan){ .k = r, .row = row })) return false;
     trial_pack(p);
     return is_fragmented(p->k);
