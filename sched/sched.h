@@ -51,6 +51,8 @@ typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
 /* sums of products of one value with several constants, as one */
 const UOp *join_siblings(Graph *g, const UOp *root);
+/* joins.c: values that are joined and then made narrow, the other way round */
+const UOp *narrow_joins(Graph *g, const UOp *root);
 /* sums of products of quantised values, in integers */
 const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);
 /* winograd.c: sums over three neighbours, in fewer products */

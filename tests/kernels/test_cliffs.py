@@ -231,6 +231,16 @@ if has_own_code():
 text = dump([helper.make_node("CumSum", ["x", "axis"], ["y"])], [7, 256, 80], {"axis": np.array(1)}, "source")
 check("terms that are left out are not added as zeros", text.split("void r_")[-1].count(" + 0.0f)") <= 32)
 
+# A join that is quantised: bytes are joined, unless something else reads the join.
+joined = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Concat", ["x", "r"], ["c"], axis=1),
+          helper.make_node("QuantizeLinear", ["c", "scale", "zero"], ["q"])]
+scale = {"scale": np.float32(0.1), "zero": np.uint8(3)}
+text = dump(joined + [helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"])], [4, 8, 32], scale, "callify")
+check("what is quantised is joined as bytes", "CAT.u8" in text and "CAT.f32" not in text)
+text = dump(joined + [helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+                      helper.make_node("Add", ["d", "c"], ["y"])], [4, 8, 32], scale, "callify")
+check("what else is read stays joined", "CAT.f32" in text and "CAT.u8" not in text)
+
 # A few long rows by an index: threads take rows, not a part of each.
 text = dump([helper.make_node("Gather", ["x", "i"], ["y"])], [24, 768, 144], {"i": np.arange(13) * 7 % 24}, "plan")
 check("threads do not divide each row of a few", "threads 13" in text)
