@@ -130,7 +130,7 @@ typedef void TopkColumns(const Topk *s, const void *x, void *value, int64_t *ind
 #include "frontend/host/topks.h"
 #undef PROCESSOR
 #undef ON
-#define PROCESSOR __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+#define PROCESSOR __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #define ON(name) name##_avx512
 #include "frontend/host/topks.h"
 #undef PROCESSOR

@@ -328,6 +328,25 @@ static int32_t first_marked(const Dims *d, const bool *in)
     return -1;
 }
 
+double dims_bytes(const Dims *d, const UOp *value)
+{
+    bool before[d->nvar + 1];
+    double bytes = dtype_size((DType)value->dtype);
+    memset(before, 0, sizeof before);
+    for (uint32_t i = 0; i < uop_rank(value); i++) {
+        const UOp *size = uop_dim(value, i);
+        bool in[d->nvar + 1];
+        memset(in, 0, sizeof in);
+        mark(d, size, in);
+        for (uint32_t k = 0; k < d->nvar; k++) {
+            if (in[k] && before[k]) return 0;
+            before[k] |= in[k];
+        }
+        bytes *= (double)size->vmax * dims_share(d, size);
+    }
+    return bytes;
+}
+
 /* u as the sum of of[k] times variable k, times `times`, added to of and *plus; false: it is none. */
 static bool add_terms(const Dims *d, const UOp *u, int64_t times, int64_t *of, int64_t *plus)
 {

@@ -54,6 +54,9 @@ bool dims_doubted(const Dims *d, Graph *g, const TgTensor *input);
 bool dims_narrow(Dims *d);
 /* of the most that a size could be, what it is at the largest of its variables now; 1: not known, or as much */
 double dims_share(const Dims *d, const UOp *size);
+/* of a value, where ranges end as they do now; 0 where one variable is in two of its sizes, as in scores of an
+ * attention, of which little is stored */
+double dims_bytes(const Dims *d, const UOp *value);
 /* of the variables, for these inputs; false: they do not fit */
 bool dims_values(const Dims *d, const TgTensor *input, int64_t *value);
 /* what the import took for granted of these variables is true of these values */

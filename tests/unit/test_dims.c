@@ -167,6 +167,21 @@ static void needs_are_looked_at(void **state)
     free_case(&c);
 }
 
+/* Of the largest value, until ranges are narrowed; of what grows with a size's square nothing is known. */
+static void bytes_follow_the_ranges(void **state)
+{
+    (void)state;
+    Case c = new_case(9, 8, NULL);
+    assert_int_equal(c.d->nvar, 2);
+    U n = size_of(&c, 0, 0), m = size_of(&c, 0, 1);
+    U value = uop_param(c.g, DT_F32, (U[]){ n, m, uop_index(c.g, 3) }, 3, 0),
+      square = uop_param(c.g, DT_F32, (U[]){ n, n }, 2, 1);
+    double all = dims_bytes(c.d, value);
+    assert_true(all == 12.0 * (double)n->vmax * (double)m->vmax && dims_bytes(c.d, square) == 0);
+    assert_true(dims_narrow(c.d) && dims_bytes(c.d, value) == all / 2);
+    free_case(&c);
+}
+
 static void ranges_are_checked(void **state)
 {
     (void)state;
@@ -191,7 +206,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_changes_is_a_variable), cmocka_unit_test(doubts_take_freedom),
         cmocka_unit_test(equal_variables_become_one), cmocka_unit_test(a_size_follows_by_a_sum),
-        cmocka_unit_test(needs_are_looked_at),        cmocka_unit_test(ranges_are_checked),
+        cmocka_unit_test(needs_are_looked_at),        cmocka_unit_test(bytes_follow_the_ranges),
+        cmocka_unit_test(ranges_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
