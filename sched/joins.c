@@ -37,15 +37,15 @@ static int place_of(const Formula *f, const UOp *u)
     return -1;
 }
 
-/* Adds u behind what it reads, down to one join. false: it is no such formula, or too long. */
-static bool collect(const Joins *j, Formula *f, const UOp *u)
+/* Adds u behind what it reads, down to one join. false: it is no such formula, or a longer one. */
+static bool collect(const Joins *j, Formula *f, const UOp *u, uint32_t depth)
 {
     if (place_of(f, u) >= 0 || uniform(j->g, u)) return true;
-    bool join = u->op == UOP_CAT, alu = op_is((Op)u->op, FLAG_ALU) && u->op != UOP_GUARD;
+    bool join = u->op == UOP_CAT, alu = op_is((Op)u->op, FLAG_ALU) && u->op != UOP_GUARD && depth < STEPS;
     if (join ? f->n > 0 : !alu) return false;
     for (uint32_t k = 0; k < u->nsrc && alu; k++)
-        if (!collect(j, f, u->src[k])) return false;
-    if (f->n == STEPS || (f->n && (u->shape != f->step[0]->shape))) return false;
+        if (!collect(j, f, u->src[k], depth + 1)) return false;
+    if (f->n == STEPS || (f->n && u->shape != f->step[0]->shape)) return false;
     f->step[f->n++] = u;
     return true;
 }
@@ -68,7 +68,7 @@ static bool narrows(const Joins *j, Formula *f, const UOp *end)
 {
     f->n = 0;
     return end->op == UOP_CAST && dtype_size((DType)end->dtype) < dtype_size((DType)end->src[0]->dtype) &&
-        collect(j, f, end) && f->n > 1 && f->step[0]->op == UOP_CAT &&
+        collect(j, f, end, 0) && f->n > 1 && f->step[0]->op == UOP_CAT &&
         dtype_size((DType)end->dtype) < dtype_size((DType)f->step[0]->dtype) && is_closed(j, f);
 }
 

@@ -94,7 +94,8 @@
     "    __typeof__(low) i = __builtin_convertvector(n, __typeof__(low)), half = i >> 1;\n" \
     "    p = p * (" T ")((half + 127) << 23) * (" T ")((i - half + 127) << 23);\n    return (" T ")((__typeof__(low))p & ~low);\n}\n"
 #define EXP2_OF(T, all, round, scale) \
-    "#if !defined(__AVX512F__) || !defined(__AVX512VL__) || !defined(__AVX512DQ__)\n" EXP2_BITS(T) "#define tg_power_" T " tg_exp2_" T "\n#define tg_exp2n_" T " tg_exp2_" T "\n#else\n" \
+    "#if !defined(__AVX512F__) || !defined(__AVX512VL__) || !defined(__AVX512DQ__)\n" EXP2_BITS(T) "#define tg_power_" T " tg_exp2_" T "\n#define tg_exp2n_" T " tg_exp2_" T "\n" \
+    "#define tg_scaled_" T "(p, n) ((p) * tg_exp2_" T "(n))\n#else\n" \
     EXP2_MACHINE(T, round, all, scale) "#endif\n"
 #define SCALE_4(k) "__builtin_ia32_scalefps128_mask(p, n, (f32x4){ 0 }, " #k ")"
 #define SCALE_8(k) "__builtin_ia32_scalefps256_mask(p, n, (f32x8){ 0 }, " #k ")"

@@ -1,10 +1,10 @@
 """numpy arrays, and lists, dicts and None, <-> TgTensor.
 
 In: what a user feeds. A contiguous array is lent to the library as it is. Out: an array over the memory that the run
-wrote, which it owns from the next run on. Copied are only values whose form differs: strings, types below a byte, which numpy
-keeps one a byte and the library packed, and what sequences, optionals and maps hold. Types that numpy lacks are those
-of the package ml_dtypes. A sequence is a list, an optional its element or None, a map a dict. Where a value is not of
-its input's kind, the library says so.
+wrote, which it owns from the next run on. Copied are only values whose form differs: strings, types below a byte, which
+numpy keeps one a byte and the library packed, and what sequences, optionals and maps hold. Types that numpy lacks are
+those of the package ml_dtypes. A sequence is a list, an optional its element or None, a map a dict. Where a value is
+not of its input's kind, the library says so.
 """
 import ctypes
 import functools
