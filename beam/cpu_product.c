@@ -252,13 +252,13 @@ bool cpu_meets_constants(const Trial *p, int number)
     return meets;
 }
 
-/* Bytes of what is summed and varies with this loop of the output, but not with n. */
-static int64_t bytes_along(const Trial *p, int number, int n)
+/* Bytes of what is summed and varies with this loop of the output, but not with those of `without`. */
+static int64_t bytes_along(const Trial *p, int number, uint64_t without)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
-        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) && !(a->ranges >> n & 1))
+        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) && !(a->ranges & without))
             bytes += uop_numel(p->k->param[a->slot].buffer) * a->bytes;
     }
     return bytes;
@@ -269,17 +269,12 @@ static int64_t bytes_along(const Trial *p, int number, int n)
  * besides (112 x 112 pixels of 16 bytes: 0.23 ms, by rows of pixels 0.095). */
 int cpu_larger_side(const Trial *p, int n)
 {
-    int64_t constants = 0, longest = 1;
+    int64_t constants = bytes_along(p, n, 0), longest = 1;
     int side = n;
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> n & 1))
-            constants += uop_numel(p->k->param[a->slot].buffer) * a->bytes;
-    }
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = p->number[i];
         if (number == n || is_symbolic(p, number) || p->size[number] <= longest) continue;
-        if (bytes_along(p, number, n) > constants) side = number, longest = p->size[number];
+        if (bytes_along(p, number, UINT64_C(1) << n) > constants) side = number, longest = p->size[number];
     }
     return side;
 }
@@ -307,7 +302,7 @@ bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
     int rows = -1;
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = p->number[i];
-        int64_t own = number == n || is_symbolic(p, number) ? 0 : bytes_along(p, number, n);
+        int64_t own = number == n || is_symbolic(p, number) ? 0 : bytes_along(p, number, UINT64_C(1) << n);
         if (own && p->size[number] > size) rows = number, bytes = own, size = p->size[number];
     }
     if (rows < 0 || bytes <= p->t->l2_bytes / 2 || p->size[n] < least || p->shared || cpu_batch(p)) return false;

@@ -364,10 +364,12 @@ static const UOp *load_once(Expand *x, const UOp *u, const UOp *const *src)
 {
     Graph *g = x->g;
     const UOp *lane = lane_of(x, src[2]), *any = uop_bool(g, false), *load = src[1];
-    if (!lane || uop_addressed(u->src[0])->op != UOP_PARAM || src[0]->op != UOP_INDEX || uop_rank(src[0])) return NULL;
+    if (!lane || uop_addressed(u->src[0])->op != UOP_PARAM || src[0]->op != UOP_INDEX || uop_rank(src[0]) ||
+        uop_rank(src[1]) || lane_of(x, src[1]))
+        return NULL;
     for (int64_t i = 0; i < lane->src[0]->vmax && any->op != UOP_OR; i++)
         any = rewriter_run(x->rw, UOP(g, UOP_OR, DT_VOID, NO_ARG, any, at_value(x, src[2], lane, i)));
-    if (any->op == UOP_OR || uop_rank(src[1])) return NULL;
+    if (any->op == UOP_OR) return NULL;
     if (any->op != UOP_CONST) load = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, src[0], src[1], any);
     else if (any->arg.i) load = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, src[0]);
     return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, in_lanes(x, src[2]), load, src[1]);

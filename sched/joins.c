@@ -99,15 +99,18 @@ const UOp *narrow_joins(Graph *g, const UOp *root)
     uint32_t n, ids = root->id + 1;
     const UOp **order = uop_toposort(g, &root, 1, arena, &n);
     Joins j = { g, arena, NEW_N(arena, const UOp *, ids), NEW_N(arena, uint32_t, ids) };
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < order[i]->nsrc; k++) j.uses[order[i]->src[k]->id]++;
+    bool joins = false;
     for (uint32_t i = 0; i < n; i++) {
+        joins |= order[i]->op == UOP_CAT;
+        for (uint32_t k = 0; k < order[i]->nsrc; k++) j.uses[order[i]->src[k]->id]++;
+    }
+    for (uint32_t i = 0; i < n && joins; i++) {
         const UOp *u = order[i], **src = NEW_N(arena, const UOp *, u->nsrc + 1);
         Formula f;
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = j.map[u->src[k]->id];
         j.map[u->id] = narrows(&j, &f, u) ? narrow_join(&j, &f) : uop_with(g, u, src);
     }
-    root = j.map[root->id];
+    if (joins) root = j.map[root->id];
     arena_free(arena);
     return root;
 }
