@@ -6,6 +6,7 @@
 #ifndef TG_BACKEND_H
 #define TG_BACKEND_H
 #include "backends/bundle.h"
+#include "graph/base/bytes.h"
 #include "sched/plan.h"
 
 typedef struct Device Device;
@@ -66,6 +67,10 @@ typedef struct Backend {
     /* Renders, compiles in parallel or takes from the cache, and loads. All kernels of a model at once. */
     TgStatus (*compile)(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats);
     void (*code_free)(Code *c);
+    /* What finds the code of n kernels again, in the cache or in these bytes; false: nothing does. And from there;
+     * false: some of it is not there any more. NULL, both: the device keeps no programs. */
+    bool (*remember)(Text *out, const Code *c);
+    bool (*recall)(Code **out, Device *d, ByteReader *in, uint32_t n, CompileStats *stats);
     /* Allocates, uploads constants, runs the `once` steps. The plan and code outlive it. */
     TgStatus (*load)(Executable **out, Device *d, const Plan *p, Code *c);
     void (*unload)(Executable *e);
@@ -73,7 +78,8 @@ typedef struct Backend {
      * outlives it. NULL: the device cannot. */
     TgStatus (*share)(Executable **out, Executable *of);
     /* Puts kernels, compiled, and the memory of a plan that is loaded into a compiled model; and instead of compile and
-     * load, from there. NULL, all of them: the device has no compiled models. */
+     * load, from there: kernels as they are lowered, or as a plan of this build has them without their code. NULL, all
+     * of them: the device has no compiled models. */
     TgStatus (*save_code)(BundleWriter *w, Device *d, Kernel *const *k, uint32_t n);
     TgStatus (*save_memory)(BundleWriter *w, const Executable *e);
     TgStatus (*restore)(Executable **out, Code **code, Device *d, const Plan *p, const Bundle *from);

@@ -23,6 +23,8 @@ TuneDb *tunedb_open(const char *cache_dir);
 void tunedb_close(TuneDb *d);
 /* Opens what is there: so the thread that is watched notices a damaged file, and says so. */
 void tunedb_look(TuneDb *d);
+/* Numbers that change with the file; of one that is not there zeros. false: what is learned is in memory. */
+bool tunedb_stamp(const TuneDb *d, int64_t stamp[2]);
 /* Several threads may call it at once. */
 bool tunedb_best(TuneDb *d, const char *kernel, const char *device, Tuned *out);
 /* in place of the one before */

@@ -121,6 +121,16 @@ TuneDb *tunedb_open(const char *cache_dir)
 
 void tunedb_look(TuneDb *d) { (void)ready(d, false); }
 
+bool tunedb_stamp(const TuneDb *d, int64_t stamp[2])
+{
+    struct stat file;
+    stamp[0] = stamp[1] = 0;
+    if (!d || d->memory) return false;
+    if (!stat(d->path, &file))
+        stamp[0] = file.st_size, stamp[1] = file.st_mtim.tv_sec * INT64_C(1000000000) + file.st_mtim.tv_nsec;
+    return true;
+}
+
 void tunedb_close(TuneDb *d)
 {
     if (!d) return;

@@ -396,11 +396,12 @@ json_t *report_json(const Result *r, TgStatus exit_code)
                           device, "precision", precision_name(r->args), "inputs", inputs_json(r), "outputs",
                           outputs_json(r), "compare", compare_json(r), "latency_ms", latency_json(r));
     json_t *rest = json_pack(
-        "{s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:o, s:I, s:b, s:i, s:o}", "load_s", i->load_s, "schedule_s",
+        "{s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:I, s:b, s:i, s:o}", "load_s", i->load_s, "schedule_s",
         i->schedule_s, "compile_s", i->compile_s, "tune_s", i->tune_s, "programs",
-        (json_int_t)tg_program_count(r->session), "kernels_compiled", (json_int_t)i->kernels_compiled, "kernels_cached",
-        (json_int_t)i->kernels_cached, "lists_refused", (json_int_t)i->lists_refused, "first_run_ms", r->first_run_ms,
-        "memory", memory, "flops", (json_int_t)i->flops, "ok", r->ok, "exit", (int)exit_code, "env", env_json(i));
+        (json_int_t)tg_program_count(r->session), "programs_kept", (json_int_t)i->programs_kept, "kernels_compiled",
+        (json_int_t)i->kernels_compiled, "kernels_cached", (json_int_t)i->kernels_cached, "lists_refused",
+        (json_int_t)i->lists_refused, "first_run_ms", r->first_run_ms, "memory", memory, "flops",
+        (json_int_t)i->flops, "ok", r->ok, "exit", (int)exit_code, "env", env_json(i));
     json_object_update(j, rest);
     json_decref(rest);
     TgShare share[SHARES_MOST];

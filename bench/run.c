@@ -268,6 +268,7 @@ static void count_kernels(Result *r)
     tg_info(r->session, &now);
     r->info.kernels_compiled = now.kernels_compiled;
     r->info.kernels_cached = now.kernels_cached;
+    r->info.programs_kept = now.programs_kept;
     r->info.schedule_s = now.schedule_s;
     r->info.compile_s = now.compile_s;
 }

@@ -182,7 +182,9 @@ typedef struct {
     int32_t threads;
     char device_kind[16], device_name[128], features[256];
     char model_hash[33];                           /**< XXH3-128 of the file, hex */
-    int64_t reserved[32];
+    int64_t programs_kept; /**< of those the session has made (tg_program_count): ones that the cache, or a compiled
+                              model, had planned before */
+    int64_t reserved[31];
 } TgInfo;
 
 typedef struct TgSession TgSession;
@@ -435,7 +437,7 @@ TG_API TgStatus tg_dump(TgSession *session, const TgTensor *inputs, int32_t coun
 /** Checks without running: everything that is not supported goes to emit, a line each. TG_OK when there is none. */
 TG_API TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user);
 
-/** A file of the cache folder: compiled kernels, by the hash of what they are made from. */
+/** A file of the cache folder: compiled kernels and plans ("program"), by the hash of what they are made from. */
 typedef struct {
     const char *kind, *key;
     int64_t size_bytes, used;      /**< used: read or written last, to a day, in seconds since 1970 */

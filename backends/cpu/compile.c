@@ -309,6 +309,22 @@ static void assemble_one(void *assembly, uint32_t i)
     if (!a->b->code->fn[i]) a->status[i] = x86_assemble(&a->code[i], a->k[i], a->b->avx2);
 }
 
+/* One behind the other; to has the sums of their sizes. */
+static void join(Bytes *to, Bytes *code, uint32_t n)
+{
+    size_t at = 0, calls = 0;
+    to->data = mem_new(to->size + 1);
+    to->call = mem_new((to->ncall + 1) * sizeof *to->call);
+    for (uint32_t i = 0; i < n; i++) {
+        if (code[i].size) memcpy(to->data + at, code[i].data, code[i].size);
+        for (uint32_t k = 0; k < code[i].ncall; k++)
+            to->call[calls++] = (X86Call){ (uint32_t)at + code[i].call[k].at, code[i].call[k].function };
+        at += code[i].size;
+        mem_free(code[i].data);
+        mem_free(code[i].call);
+    }
+}
+
 /* Machine code of our own for the kernels that have none yet. TG_UNSUPPORTED, with the reason: one of them has none. */
 static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n, int jobs)
 {
@@ -318,13 +334,10 @@ static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n, int jobs)
     for (uint32_t i = 0; i < n; i++) {
         if (!status && a.status[i]) status = x86_assemble(&a.code[i], k[i], b->avx2);                   /* says why */
         all.size += a.code[i].size;
+        all.ncall += a.code[i].ncall;
     }
-    uint8_t *at = all.data = mem_new(all.size + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        if (a.code[i].size) memcpy(at, a.code[i].data, a.code[i].size);
-        mem_free(a.code[i].data);
-        at += a.code[i].size;
-    }
+    join(&all, a.code, n);
+    x86_link(&all);
     char *pages = all.size && !status ? x86_map(&all) : NULL;
     if (all.size && !status && !pages) status = fail(TG_LIMIT, "the system has no memory for machine code");
     size_t first = 0;
@@ -333,6 +346,7 @@ static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n, int jobs)
         if (a.code[i].size) memcpy(&b->code->fn[i], &p, sizeof p);
     }
     b->code->own = pages, b->code->own_bytes = all.size;
+    b->code->call = all.call, b->code->ncall = all.ncall;
     mem_free(all.data);
     return status;
 }
@@ -427,6 +441,13 @@ unsigned cpu_code_ready(Code *c)
     return atomic_load(&c->version);
 }
 
+static void keep_hashes(Build *b, Item *const *of, uint32_t n)
+{
+    b->code->identity = b->cc.identity;
+    b->code->hash = mem_zeros(n + 1, sizeof *b->code->hash);
+    for (uint32_t i = 0; i < n; i++) memcpy(b->code->hash[i], of[i]->hash, sizeof of[i]->hash);
+}
+
 static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CpuCompiler by, CompileStats *stats)
 {
     Item **of = NEW_N(b->arena, Item *, n), **missing = NEW_N(b->arena, Item *, n);
@@ -439,6 +460,7 @@ static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CpuCompi
     for (uint32_t i = 0; i < b->count; i++)
         if (!item_cached(b, &b->item[i])) missing[nmissing++] = &b->item[i];
     if (stats) stats->compiled += nmissing, stats->cached += b->count - nmissing;
+    keep_hashes(b, of, n);
     for (uint32_t i = 0; i < n; i++) b->code->fn[i] = of[i]->fn;
     if (by == CPU_AUTO && nmissing && !refused(assemble(b, k, n, jobs)) &&
         (!*b->cc.path || begin_behind(b, of, n, missing, nmissing)))
@@ -474,6 +496,12 @@ static TgStatus build_end(Code **out, Build *b, TgStatus s)
     return s;
 }
 
+/* s: of looking for it. What CC names is wanted. */
+static bool lacks_compiler(CpuCompile *how, TgStatus s)
+{
+    return how->lacks = s == TG_CACHE && how->or_own && (how->by == CPU_AUTO || !getenv("CC"));
+}
+
 TgStatus cpu_compile(Code **out, CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
     Build b = { .cache_dir = how->cache_dir, .avx2 = how->avx2 };
@@ -482,12 +510,131 @@ TgStatus cpu_compile(Code **out, CpuCompile *how, Kernel *const *k, uint32_t n, 
     TgStatus s = TG_OK;
     build_begin(&b, n);
     if (how->by != CPU_OWN) s = compiler_or_last(&b.cc, how->cache_dir);
-    /* what CC names is wanted */
-    how->lacks = s == TG_CACHE && how->or_own && (how->by == CPU_AUTO || !getenv("CC"));
-    if (how->lacks) status_clear(), s = TG_OK;
+    if (lacks_compiler(how, s)) status_clear(), s = TG_OK;
     if (!s) s = build(&b, k, n, jobs, how->lacks ? CPU_OWN : how->by, stats);
     if (stats) stats->compile_s += clock_s() - start;
     return build_end(out, &b, s);
+}
+
+/* ---- programs that are kept: the hashes under which the cache has, or will have, their kernels; until it has them the
+ * text of these and machine code of our own ---- */
+
+bool cpu_code_remember(Text *out, const Code *c)
+{
+    if (!c->hash && !c->own) return false;
+    put_int(out, (int64_t)c->identity);
+    put_bytes(out, c->own, c->own_bytes);
+    put_int(out, c->ncall);
+    for (uint32_t k = 0; k < c->ncall; k++) put_int(out, c->call[k].at), put_int(out, c->call[k].function);
+    for (uint32_t i = 0; i < c->count; i++) {
+        const Item *item = c->behind ? c->behind->of[i] : NULL;
+        char *fn;
+        memcpy(&fn, &c->fn[i], sizeof fn);
+        bool own = c->own && fn >= (char *)c->own && fn < (char *)c->own + c->own_bytes;
+        put_text(out, c->hash ? c->hash[i] : NULL);
+        put_text(out, item && !item->fn ? item->text.s : NULL);
+        put_int(out, own ? fn - (char *)c->own : -1);
+    }
+    return true;
+}
+
+static Item *named_item(Build *b, const char *hash)
+{
+    Item *i = map_get(&b->items, hash, 32);
+    if (i) return i;
+    i = &b->item[b->count++];
+    snprintf(i->hash, sizeof i->hash, "%.32s", hash);
+    snprintf(i->symbol, sizeof i->symbol, "k_%s", i->hash);
+    map_puts(&b->items, i->hash, i);
+    return i;
+}
+
+/* What is known of a kernel: any may be absent. */
+typedef struct { const char *hash, *text; int64_t own; } Remembered;
+
+/* From the cache; what it lacks is compiled from its text behind the runs. */
+static bool recall_named(Build *b, Item **of, const Remembered *k, uint32_t n, CpuCompiler by, CompileStats *stats)
+{
+    Item **missing = NEW_N(b->arena, Item *, n);
+    uint32_t nmissing = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t before = b->count;
+        if (!k[i].hash || strlen(k[i].hash) != 32) return false;
+        of[i] = named_item(b, k[i].hash);
+        if (before == b->count || item_cached(b, of[i])) continue;
+        if (!k[i].text || by != CPU_AUTO) return false;
+        text_bytes(&of[i]->text, k[i].text, strlen(k[i].text));
+        missing[nmissing++] = of[i];
+    }
+    keep_hashes(b, of, n);
+    for (uint32_t i = 0; i < n; i++) b->code->fn[i] = of[i]->fn;
+    stats->compiled += nmissing;
+    stats->cached += b->count - nmissing;
+    return !nmissing || !*b->cc.path || begin_behind(b, of, n, missing, nmissing);
+}
+
+/* For kernels that have no function yet. */
+static bool recall_own(Code *c, Bytes *own, const Remembered *k, uint32_t n)
+{
+    uint32_t lacks = 0;
+    for (uint32_t i = 0; i < n; i++) lacks += !c->fn[i];
+    if (!lacks) return true;
+    if (!own->size) return false;
+    Bytes linked = *own;
+    linked.data = mem_new(own->size);
+    memcpy(linked.data, own->data, own->size);
+    x86_link(&linked);
+    c->own = x86_map(&linked);
+    c->own_bytes = own->size;
+    mem_free(linked.data);
+    if (!c->own) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        void *fn = (char *)c->own + k[i].own;
+        if (c->fn[i]) continue;
+        if (k[i].own < 0 || (size_t)k[i].own >= own->size) return false;
+        memcpy(&c->fn[i], &fn, sizeof fn);
+    }
+    return true;
+}
+
+static bool recall(Build *b, CpuCompiler by, ByteReader *in, uint32_t n, CompileStats *stats)
+{
+    Item **of = NEW_N(b->arena, Item *, n);
+    Remembered *k = NEW_N(b->arena, Remembered, n);
+    Bytes own = { 0 };
+    bool same = (uint64_t)get_int(in) == b->cc.identity;
+    own.data = (uint8_t *)(uintptr_t)get_bytes(in, &own.size);
+    own.ncall = get_count(in);
+    own.call = NEW_N(b->arena, X86Call, own.ncall + 1);
+    for (uint32_t c = 0; c < own.ncall; c++) {
+        int64_t at = get_int(in), function = get_int(in);
+        in->bad |= at < 0 || (size_t)at + 8 > own.size || function < 0 || function >= x86_function_count;
+        own.call[c] = (X86Call){ (uint32_t)at, (uint32_t)function };
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        k[i].hash = get_text(in, b->arena);
+        k[i].text = get_text(in, b->arena);
+        k[i].own = get_int(in);
+    }
+    if (in->bad) return false;
+    if (by == CPU_OWN) stats->cached += n;
+    return (by == CPU_OWN || (same && recall_named(b, of, k, n, by, stats))) && recall_own(b->code, &own, k, n);
+}
+
+bool cpu_code_recall(Code **out, CpuCompile *how, ByteReader *in, uint32_t n, CompileStats *stats)
+{
+    Build b = { .cache_dir = how->cache_dir, .avx2 = how->avx2 };
+    CompileStats found = { 0 };
+    double start = clock_s();
+    TgStatus s = TG_OK;
+    build_begin(&b, n);
+    if (how->by != CPU_OWN) s = compiler_or_last(&b.cc, how->cache_dir);
+    if (lacks_compiler(how, s)) s = TG_OK;
+    if (!s && !recall(&b, how->lacks ? CPU_OWN : how->by, in, n, &found)) s = TG_CACHE;
+    if (s) status_clear();
+    found.compile_s = clock_s() - start;
+    if (!s) *stats = found;
+    return build_end(out, &b, s) == TG_OK;
 }
 
 /* ---- compiled models: objects in a bundle, and which compiler and processor they are of ---- */
@@ -506,6 +653,7 @@ TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n)
     id.compiler = b.cc.identity;
     if (!s) s = build(&b, k, n, jobs < 1 ? 1 : jobs < MAX_JOBS ? jobs : MAX_JOBS, CPU_CC, NULL);
     if (!s) s = bundle_put(w, "cpu/identity", &id, sizeof id);
+    if (!s) s = bundle_put(w, "cpu/kernels", b.code->hash, (n + 1) * sizeof *b.code->hash);
     s = build_end(&code, &b, s);
     if (!s) cpu_code_free(code);
     return s;
@@ -536,10 +684,20 @@ static TgStatus open_objects(Build *b, const Bundle *from)
     return TG_OK;
 }
 
-static TgStatus find_stored(Build *b, int jobs, Kernel *const *k, uint32_t n)
+/* Kernels without their code are of a plan that this build made: the n-th has the n-th hash. */
+static TgStatus name_items(Build *b, Item **of, const Bundle *from, uint32_t n)
+{
+    Piece hashes;
+    TRY(bundle_get(from, &hashes, "cpu/kernels"));
+    if (hashes.size != (n + 1) * sizeof *b->code->hash) return fail(TG_BAD_MODEL, "is damaged: it lacks kernels");
+    for (uint32_t i = 0; i < n; i++) of[i] = named_item(b, ((char (*)[33])(uintptr_t)hashes.data)[i]);
+    return TG_OK;
+}
+
+static TgStatus find_stored(Build *b, const Bundle *from, int jobs, Kernel *const *k, uint32_t n)
 {
     Item **of = NEW_N(b->arena, Item *, n);
-    TRY(add_items(b, of, k, n, jobs));
+    TRY(n && !k[0]->linear ? name_items(b, of, from, n) : add_items(b, of, k, n, jobs));
     for (uint32_t i = 0; i < n; i++) {
         Item *item = of[i];
         for (uint32_t l = 0; l < b->code->nlibrary && !item->fn; l++)
@@ -562,7 +720,7 @@ TgStatus cpu_code_restore(Code **out, const Bundle *from, int jobs, Kernel *cons
     if (!s) s = check_processor(id.data);
     if (!s) b.cc.identity = ((const Identity *)id.data)->compiler;
     if (!s) s = open_objects(&b, from);
-    if (!s) s = find_stored(&b, jobs, k, n);
+    if (!s) s = find_stored(&b, from, jobs, k, n);
     return build_end(out, &b, s);
 }
 
@@ -572,8 +730,10 @@ void cpu_code_free(Code *c)
     end_behind(c);
     for (uint32_t i = 0; i < c->nlibrary; i++) library_close(c->library[i]);
     if (c->own) x86_unmap(c->own, c->own_bytes);
+    mem_free(c->call);
     pthread_mutex_destroy(&c->lock);
     mem_free(c->library);
+    mem_free(c->hash);
     mem_free(c->fn);
     mem_free(c);
 }

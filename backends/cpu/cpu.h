@@ -33,11 +33,15 @@ void cpu_tile_sizes(CRender *r, Text *out);
 typedef struct Behind Behind;
 struct Code {
     CpuKernel *fn;
+    char (*hash)[33];               /* [count] under which the cache has them, or will; NULL: our own code alone */
+    uint64_t identity;              /* of the compiler */
     uint32_t count;
     void **library;
     uint32_t nlibrary;
-    void *own;                      /* machine code of our own */
+    void *own;                      /* machine code of our own, and where it calls functions */
     size_t own_bytes;
+    struct X86Call *call;
+    uint32_t ncall;
     Behind *_Atomic behind;         /* what is compiled meanwhile; NULL: nothing */
     atomic_uint version;            /* counts the changes of fn */
     pthread_mutex_t lock;           /* of that change */
@@ -46,6 +50,9 @@ typedef enum { CPU_CC, CPU_AUTO, CPU_OWN } CpuCompiler;          /* as DeviceOpt
 /* or_own: where there is no compiler, our own code does; lacks: so it was; avx2: it is for AVX2, not for AVX-512 */
 typedef struct { const char *cache_dir; int jobs; CpuCompiler by; bool or_own, lacks, avx2; } CpuCompile;
 TgStatus cpu_compile(Code **out, CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats);
+/* What is kept of a program beside its plan (backend.h: remember, recall). */
+bool cpu_code_remember(Text *out, const Code *c);
+bool cpu_code_recall(Code **out, CpuCompile *how, ByteReader *in, uint32_t n, CompileStats *stats);
 /* Between runs: has what was compiled meanwhile come, then fn has it. Returns the version. */
 unsigned cpu_code_ready(Code *c);
 /* Into a compiled model, and from one, where no compiler is needed. TG_DEVICE: it is for another processor. */

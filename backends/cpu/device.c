@@ -75,16 +75,34 @@ static TgStatus cpu_render(Text *out, const Device *d, const Kernel *k)
     return cstyle_render(out, &cpu_style, k, k->name);
 }
 
-static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
+static CpuCompile how_to_compile(const Device *d)
 {
-    CpuCompile how = { d->cache_dir, d->machine.count, d->compiler, .or_own = or_own(d),
-                       .avx2 = d->machine.vector_bytes < 64 };
-    TgStatus status = cpu_compile(out, &how, k, n, stats);
-    if (how.lacks && !d->lacks_compiler && d->compiler != CPU_OWN)
+    return (CpuCompile){ d->cache_dir, d->machine.count, d->compiler, .or_own = or_own(d),
+                         .avx2 = d->machine.vector_bytes < 64 };
+}
+
+static void say_lack(Device *d, const CpuCompile *how)
+{
+    if (how->lacks && !d->lacks_compiler && d->compiler != CPU_OWN)
         watch_say("no C compiler ($CC, gcc, clang, cc): kernels are machine code of tgrun's own, up to twice as slow; "
                   "install the package gcc");
-    d->lacks_compiler |= how.lacks;
+    d->lacks_compiler |= how->lacks;
+}
+
+static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
+{
+    CpuCompile how = how_to_compile(d);
+    TgStatus status = cpu_compile(out, &how, k, n, stats);
+    say_lack(d, &how);
     return status;
+}
+
+static bool cpu_recall(Code **out, Device *d, ByteReader *in, uint32_t n, CompileStats *stats)
+{
+    CpuCompile how = how_to_compile(d);
+    bool there = cpu_code_recall(out, &how, in, n, stats);
+    if (there) say_lack(d, &how);
+    return there;
 }
 
 static TgStatus cpu_backend_assembly(Text *out, Device *d, const Kernel *k)
@@ -123,6 +141,8 @@ const Backend backend_cpu = {
     .compile = cpu_backend_compile,
     .compiler = cpu_backend_compiler,
     .code_free = cpu_code_free,
+    .remember = cpu_code_remember,
+    .recall = cpu_recall,
     .load = executable_load,
     .unload = executable_unload,
     .share = executable_share,

@@ -116,6 +116,16 @@ static inline void number(Encoder *e, int dst, int64_t v)
     else rex(e, true, -1, -1, dst, false), byte(e, 0xb8 | (unsigned)(dst & 7)), bytes(e, (uint64_t)v, 8);
 }
 
+/* the address of one of x86_functions */
+static inline void function(Encoder *e, int dst, uint32_t f)
+{
+    Bytes *o = e->out;
+    rex(e, true, -1, -1, dst, false), byte(e, 0xb8 | (unsigned)(dst & 7));
+    o->call = mem_grow(o->call, (o->ncall + 1) * sizeof *o->call);
+    o->call[o->ncall++] = (X86Call){ (uint32_t)o->size, f };
+    bytes(e, 0, 8);
+}
+
 /* op /ext of dst with a number: add 0, or 1, and 4, sub 5, xor 6, cmp 7 */
 static inline void with_number(Encoder *e, int ext, int dst, int64_t v)
 {

@@ -329,7 +329,7 @@ static void call(Encoder *e, const Ins *i)
     around_call(e, at, false);
     for (int k = 0; k < (i->b ? 2 : 1); k++) vload(e, k, &word[k], i->size, 16);
     byte(e, 0xc5), byte(e, 0xf8), byte(e, 0x77);                /* vzeroupper */
-    number(e, RAX, i->imm);
+    function(e, RAX, (uint32_t)i->imm);
     byte(e, 0xff), byte(e, 0xd0);
     vstore(e, 0, &word[0], i->size, 16);
     around_call(e, at, true);

@@ -39,7 +39,7 @@ typedef enum {
     M_TO_GENERAL, /* general dst = a's first size bytes, zero-extended */
     M_INT_TO_FLOAT, /* dst = (float of size bytes)(general a); imm: a is unsigned */
     M_FLOAT_TO_INT, /* general dst = (integer)(float a of size bytes); imm: unsigned */
-    M_CALL, /* dst = the C function at imm of the floats a and, where it is not 0, b, of size bytes */
+    M_CALL, /* dst = the C function of number imm of the floats a and, where it is not 0, b, of size bytes */
     /* general registers; b may be 0: imm */
     M_MOVE,
     M_CONST,

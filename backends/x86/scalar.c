@@ -364,27 +364,23 @@ static double modulo(double a, double b)
 
 static float modulo_f(float a, float b) { return (float)modulo((double)a, (double)b); }
 
-/* What C's library computes; 0: it has no such function. */
-static int64_t address_of(const UOp *u)
-{
-    bool d = u->dtype == DT_F64;
-    switch (u->op) {
-    case UOP_EXP2: return d ? (intptr_t)exp2 : (intptr_t)exp2f;
-    case UOP_LOG2: return d ? (intptr_t)log2 : (intptr_t)log2f;
-    case UOP_SIN: return d ? (intptr_t)sin : (intptr_t)sinf;
-    case UOP_POW: return d ? (intptr_t)pow : (intptr_t)powf;
-    case UOP_MOD: return d ? (intptr_t)modulo : (intptr_t)modulo_f;
-    default: return 0;
-    }
-}
+/* What C's library computes: of each operation the functions of single and double precision. */
+static const Op computed[] = { UOP_EXP2, UOP_LOG2, UOP_SIN, UOP_POW, UOP_MOD };
+X86Function *const x86_functions[] = {
+    (X86Function *)exp2f, (X86Function *)exp2, (X86Function *)log2f, (X86Function *)log2,     (X86Function *)sinf,
+    (X86Function *)sin,   (X86Function *)powf, (X86Function *)pow,   (X86Function *)modulo_f, (X86Function *)modulo
+};
+const uint32_t x86_function_count = sizeof x86_functions / sizeof *x86_functions;
 
 static void function(Lower *l, const UOp *u, const Opnd *o, Reg dst)
 {
     Reg a = x_operand(l, o[0]), b = u->nsrc > 1 ? x_operand(l, o[1]) : 0;
-    int64_t address = address_of(u);
-    if (!address) x_unsupported(l, u);
+    uint32_t k = 0;
+    while (k < sizeof computed / sizeof *computed && computed[k] != (Op)u->op) k++;
+    if (k == sizeof computed / sizeof *computed) x_unsupported(l, u);
     Ins *i = x_put(l, M_CALL);
-    i->dst = dst, i->a = a, i->b = b, i->size = (uint8_t)dtype_size((DType)u->dtype), i->imm = address;
+    i->dst = dst, i->a = a, i->b = b, i->size = (uint8_t)dtype_size((DType)u->dtype);
+    i->imm = 2 * k + (u->dtype == DT_F64);
 }
 
 static void integer_op(Lower *l, const UOp *u, const Opnd *o, Reg dst)

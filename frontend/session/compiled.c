@@ -1,6 +1,8 @@
 /* The pieces: `about` (SavedAbout), `target`, `input/K` (SavedInput, then its elements where they are built in), `opts`
- * and `dims` as their options' texts, `model` and `file/NAME` as they were read, and the device's own (backends/). */
+ * and `dims` as their options' texts, `model` and `file/NAME` as they were read, `program` (kept.h), where it is one
+ * that is kept, and the device's own (backends/). */
 #include "frontend/session/compiled.h"
+#include "frontend/session/kept.h"
 #include "graph/base/memory.h"
 
 #include <stdio.h>
@@ -112,15 +114,18 @@ static TgStatus save_model(BundleWriter *w, const Model *m)
     return TG_OK;
 }
 
-/* A loaded program has forgotten how its kernels are written. */
-static TgStatus save_code(BundleWriter *w, TgSession *s)
+/* The program and its kernels. One that is loaded has forgotten how they are written. */
+static TgStatus save_program(BundleWriter *w, TgSession *s)
 {
     ProgramMaker maker = session_maker(s);
     Program *p;
     TRY(program_make(&p, &maker, s->program->input, s->program->nport, &s->dims, PROGRAM_PLAN, NULL));
     ProgramHold h;
     program_hold(&h, &p, s->backend);
+    Text t = { 0 };
     TgStatus status = s->backend->save_code(w, s->device, p->plan->kernel, p->plan->nkernel);
+    if (status == TG_OK && program_write(&t, p, s->model)) status = bundle_put(w, KEPT_NAME, t.s, t.len);
+    text_free(&t);
     program_let(&h);
     program_free(p, s->backend);
     return status;
@@ -132,7 +137,7 @@ static TgStatus save_all(BundleWriter *w, TgSession *s)
     TRY(save_inputs(w, s->program));
     TRY(save_choices(w, s));
     TRY(save_model(w, s->model));
-    TRY(save_code(w, s));
+    TRY(save_program(w, s));
     TgStatus status = s->backend->save_memory(w, s->program->executable);
     model_forget_all(s->model);
     return status;

@@ -1,6 +1,6 @@
 /* Compiled models: a model, its plan's choices, code and constants in one file (backends/bundle.h), which opens without
- * a compiler and without packing weights. Import and scheduling are done again: what they make must be what the file's
- * code is for, which the kernels' own text tells. */
+ * a compiler and without packing weights. This build of tgrun reads the plan as well; another one of this version
+ * imports and schedules again: what that makes must be what the file's code is for, which the kernels' text tells. */
 #ifndef TG_COMPILED_H
 #define TG_COMPILED_H
 #include "frontend/session/session.h"

@@ -120,13 +120,15 @@ TgStatus tg_info(const TgSession *s, TgInfo *out)
                      .run_before_s = s->report.before_s,
                      .run_after_s = s->report.after_s,
                      .kernels_compiled = s->compiled,
-                     .kernels_cached = s->cached };
+                     .kernels_cached = s->cached,
+                     .programs_kept = s->kept };
     snprintf(out->model_hash, sizeof out->model_hash, "%s", s->model->hash);
     if (!s->device) return TG_OK;
     snprintf(out->device_kind, sizeof out->device_kind, "%s", s->backend->name);
     s->backend->describe(s->device, out->device_name, out->features);
     out->threads = s->backend->target(s->device)->threads;
-    if (s->program) plan_facts(s->program->plan, out), out->lists_refused = s->program->schedule->refused;
+    if (s->program) plan_facts(s->program->plan, out);
+    if (s->program && s->program->schedule) out->lists_refused = s->program->schedule->refused;
     return TG_OK;
 }
 

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cache.h"
 #include "frontend/session/batch.h"
+#include "frontend/session/kept.h"
 #include "frontend/session/ranks.h"
 #include "frontend/session/shard.h"
 #include "frontend/values/complex.h"
@@ -90,6 +92,12 @@ static TgStatus check_sizes(Program *p)
     return TG_OK;
 }
 
+static void make_vars(Program *p)
+{
+    p->vars = NEW_N(p->arena, int64_t, p->plan->nvar + 1);
+    if (p->plan->nvar) memcpy(p->vars, p->plan->var_value, sizeof *p->vars * p->plan->nvar);
+}
+
 static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
 {
     TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, c->target, dump));
@@ -97,11 +105,10 @@ static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
     TRY(plan_make(&p->plan, p->schedule, c->target));
     TRY(bind_host_steps(p->plan));
     TRY(check_sizes(p));
+    make_vars(p);
     if (c->target->rank) TRY(ranks_same(p->plan->common, "plan"));
     if (dump && !strcmp(dump->stage, "plan")) plan_print(dump->text, p->plan);
     if (dump && !strcmp(dump->stage, "memplan")) plan_print_memory(dump->text, p->plan);
-    p->vars = NEW_N(p->arena, int64_t, p->plan->nvar + 1);
-    if (p->plan->nvar) memcpy(p->vars, p->plan->var_value, sizeof *p->vars * p->plan->nvar);
     return TG_OK;
 }
 
@@ -123,7 +130,7 @@ static TgStatus make_outputs(Program *p)
     return program_outputs(p, NULL);
 }
 
-static void copy_inputs(Program *p, const TgTensor *input, uint32_t nport)
+void program_inputs(Program *p, const TgTensor *input, uint32_t nport)
 {
     p->nport = nport;
     p->input = port_copy(p->arena, input, nport);
@@ -172,7 +179,7 @@ int64_t program_bytes(const Program *p)
 /* What was made on the way to code goes back to the system before the model's own memory is requested. */
 static void forget_code(Program *p)
 {
-    schedule_forget_code(p->schedule);
+    if (p->schedule) schedule_forget_code(p->schedule);
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
@@ -216,13 +223,8 @@ static TgStatus compile_kernels(Program *p, const ProgramMaker *k)
     return status == TG_OK ? turned : status;
 }
 
-static TgStatus compile_and_load(Program *p, const ProgramMaker *k)
+static TgStatus load(Program *p, const ProgramMaker *k)
 {
-    TRY(check_memory(p, k->max_memory_bytes));
-    TRY(make_outputs(p));
-    if (k->compiled) return restore(p, k);
-    TRY(compile_kernels(p, k));
-    if (!k->backend->interprets) forget_code(p);
     double start = clock_s();
     p->plan->forget = forget;
     p->plan->forget_owner = (void *)(uintptr_t)k->model;
@@ -233,15 +235,31 @@ static TgStatus compile_and_load(Program *p, const ProgramMaker *k)
     return TG_OK;
 }
 
+static TgStatus compile_and_load(Program *p, const ProgramMaker *k)
+{
+    TRY(check_memory(p, k->max_memory_bytes));
+    TRY(make_outputs(p));
+    if (k->compiled) return restore(p, k);
+    TRY(compile_kernels(p, k));
+    if (!k->backend->interprets) forget_code(p);
+    return load(p, k);
+}
+
 /* ---- questions (shape_query.h) ---- */
 
-static Program *program_new(const TgTensor *input, uint32_t nport)
+static Program *program_empty(void)
 {
     Arena *arena = arena_new();
     Program *p = NEW(arena, Program);
     p->arena = p->known.arena = arena;
     p->users = 1;
-    copy_inputs(p, input, nport);
+    return p;
+}
+
+static Program *program_new(const TgTensor *input, uint32_t nport)
+{
+    Program *p = program_empty();
+    program_inputs(p, input, nport);
     return p;
 }
 
@@ -432,6 +450,73 @@ void program_hold(ProgramHold *h, Program **p, const Backend *b) { begin_hold(h,
 
 void program_let(ProgramHold *h) { undo_pop(&h->undo); }
 
+/* ---- programs that are kept (kept.h) ---- */
+
+/* What is written of one is read. TG_CACHE: it is for others. */
+static TgStatus read_back(Program *p, const ProgramMaker *k, ByteReader *in, const TgTensor *input, uint32_t nport)
+{
+    double start = clock_s();
+    if (!program_read(p, in, k->model) || !program_fits(p, k->backend, input, nport)) return TG_CACHE;
+    make_text(p);
+    make_vars(p);
+    p->kept = true;
+    p->plain = k->choice->target->plain;
+    p->pieces = k->pieces;
+    TRY(bind_host_steps(p->plan));
+    TRY(check_memory(p, k->max_memory_bytes));
+    TRY(make_outputs(p));
+    p->schedule_s = clock_s() - start;
+    if (k->compiled) return restore(p, k);
+    if (!k->backend->recall(&p->code, k->device, in, p->plan->nkernel, &p->stats)) return TG_CACHE;
+    return load(p, k);
+}
+
+/* false: there is none, or it could not be made to run; then it is made as if there were none. */
+static bool recall(Program **out, const ProgramMaker *k, ByteReader in, const TgTensor *input, uint32_t nport)
+{
+    ProgramHold h;
+    Program *p = program_empty();
+    begin_hold(&h, &p, k->backend, undo_make);
+    TgStatus status = read_back(p, k, &in, input, nport);
+    program_let(&h);
+    if (status == TG_OK) return *out = p, true;
+    program_free(p, k->backend);
+    status_clear();
+    return false;
+}
+
+static bool find_kept(Program **out, const ProgramMaker *k, const char *key, const TgTensor *input, uint32_t nport)
+{
+    Piece piece = { 0 };
+    void *bytes = NULL;
+    if (k->compiled && bundle_has(k->compiled, KEPT_NAME)) {
+        if (bundle_get(k->compiled, &piece, KEPT_NAME) != TG_OK) return status_clear(), false;
+    } else if (!*key || !cache_get(&bytes, &piece.size, k->cache_dir, KEPT_NAME, key)) return false;
+    else piece.data = bytes;
+    bool found = recall(out, k, (ByteReader){ piece.data, (const uint8_t *)piece.data + piece.size, false }, input,
+                        nport);
+    mem_free(bytes);
+    return found;
+}
+
+static TgStatus write_kept(const Program *p, const ProgramMaker *k, const char *key)
+{
+    Text t = { 0 };
+    if (program_write(&t, p, k->model) && k->backend->remember(&t, p->code))
+        cache_put(k->cache_dir, KEPT_NAME, key, t.s, t.len);
+    text_free(&t);
+    return TG_OK;
+}
+
+/* Where there is no memory for that, it is not kept. */
+static void keep(const Program *p, const ProgramMaker *k, const char *key)
+{
+    TgStatus status;
+    if (!*key) return;
+    ATTEMPT(status, write_kept(p, k, key));
+    if (status != TG_OK) status_clear();
+}
+
 /* ---- making and sharing ---- */
 
 /* What cannot be done with sizes that are variables is done with those at hand, and what then cannot be done with
@@ -439,6 +524,9 @@ void program_let(ProgramHold *h) { undo_pop(&h->undo); }
 TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport,
                       const FreeDims *f, ProgramGoal goal, Dump *dump)
 {
+    KeptKey key = "";
+    if (goal == PROGRAM_READY && !kept_key(key, maker, input, nport, f)) *key = 0;
+    if (goal == PROGRAM_READY && find_kept(out, maker, key, input, nport)) return TG_OK;
     for (bool strings = false;;) {
         ProgramHold h;
         Program *p = program_new(input, nport);
@@ -448,7 +536,10 @@ TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *
         p->known.strings = strings;
         TgStatus status = make(p, maker, input, goal, dump);
         program_let(&h);
-        if (status == TG_OK) return *out = p, TG_OK;
+        if (status == TG_OK) {
+            keep(p, maker, key);
+            return *out = p, TG_OK;
+        }
         bool fixed = p->dims != NULL, again = fixed || (p->known.makes_text && !strings);
         program_free(p, maker->backend);
         if (!again) return status;

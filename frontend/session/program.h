@@ -35,6 +35,7 @@ typedef struct Program {
     CompileStats stats;
     double schedule_s, load_s;
     bool tuned;                     /* made after a search for its kernels */
+    bool kept;                      /* it was read, not made (kept.h) */
     bool plain;                     /* its sums are not rewritten (session_falls_plain) */
     int64_t pieces;                 /* ProgramMaker's */
     /* [ninput] as the graph sees them, the numbers of a string input's strings, and a narrow one a byte an element:
@@ -53,6 +54,7 @@ typedef struct ProgramMaker {
     Device *device;
     const Choice *choice;
     const Bundle *compiled;         /* where code and constants come from; NULL: they are made */
+    const char *cache_dir;          /* where programs are kept (kept.h); NULL: nowhere */
     int64_t max_memory_bytes;       /* 0: no limit */
     int64_t pieces;                 /* of a string that there is room for; 0: the least */
     const struct Batch *batch;      /* the model is mapped over samples (batch.h); NULL: it is not */
@@ -66,6 +68,8 @@ typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;
 /* f: those that vary are variables; NULL: none */
 TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport,
                       const FreeDims *f, ProgramGoal goal, Dump *dump);
+/* The inputs that it is for: their form. */
+void program_inputs(Program *p, const TgTensor *input, uint32_t nport);
 /* Another of the same code and constants, with values of its own: the two may run at once, each in one thread at a
  * time. b can share. Either may be freed first. */
 TgStatus program_share(Program **out, Program *p, const Backend *b);

@@ -12,58 +12,46 @@ static int32_t nopened;
 
 /* ---- a call as bytes ---- */
 
-static void put(Text *t, const void *data, size_t n) { text_bytes(t, data, n); }
-
-static void put_text(Text *t, const char *s)
-{
-    uint64_t n = s ? strlen(s) + 1 : 0;
-    put(t, &n, sizeof n);
-    if (n) put(t, s, n);
-}
-
 static void put_tensor(Text *t, const TgTensor *x)
 {
-    bool data = x->data != NULL;
-    put(t, x, sizeof *x);
-    put(t, &data, sizeof data);
-    if (!data) return;
+    put_bytes(t, x, sizeof *x);
+    put_int(t, x->data != NULL);
+    if (!x->data) return;
     if (holds_tensors(x))
         for (int64_t k = 0; k < x->shape[0]; k++) put_tensor(t, (const TgTensor *)x->data + k);
     else if (x->type == TG_STRING)
         for (int64_t k = 0; k < tensor_count(x); k++) put_text(t, ((const char *const *)x->data)[k]);
-    else put(t, x->data, x->size_bytes);
+    else put_bytes(t, x->data, x->size_bytes);
 }
 
-typedef struct { Arena *arena; const char *at, *end; } Body;
+/* What rank 0 wrote a moment ago: of one build, and whole. */
+typedef struct { Arena *arena; ByteReader in; } Body;
 
-static const void *next_bytes(Body *b, size_t n)
+static void take_struct(Body *b, void *out, size_t n)
 {
-    const void *at = b->at;
-    b->at += n;
-    return at;
+    size_t size;
+    const void *data = get_bytes(&b->in, &size);
+    if (size == n && n) memcpy(out, data, n);
 }
 
-static const char *take_text(Body *b)
-{
-    uint64_t n;
-    memcpy(&n, next_bytes(b, sizeof n), sizeof n);
-    return n ? next_bytes(b, n) : NULL;
-}
+static const char *take_text(Body *b) { return get_text(&b->in, b->arena); }
 
 static void take_tensor(Body *b, TgTensor *x)
 {
-    bool data;
-    memcpy(x, next_bytes(b, sizeof *x), sizeof *x);
-    memcpy(&data, next_bytes(b, sizeof data), sizeof data);
+    size_t size;
+    take_struct(b, x, sizeof *x);
     x->data = NULL;
-    if (!data) return;
+    if (!get_int(&b->in)) return;
     if (holds_tensors(x)) {
         TgTensor *inside = x->data = NEW_N(b->arena, TgTensor, x->shape[0] + 1);
         for (int64_t k = 0; k < x->shape[0]; k++) take_tensor(b, &inside[k]);
     } else if (x->type == TG_STRING) {
         const char **s = x->data = NEW_N(b->arena, const char *, tensor_count(x) + 1);
         for (int64_t k = 0; k < tensor_count(x); k++) s[k] = take_text(b);
-    } else x->data = arena_copy(b->arena, next_bytes(b, x->size_bytes), x->size_bytes);          /* aligned */
+    } else {
+        const void *data = get_bytes(&b->in, &size);
+        x->data = arena_copy(b->arena, data ? data : "", size);                             /* aligned */
+    }
 }
 
 /* Strings of the options that a rank has of rank 0; what watches a call is each rank's own. */
@@ -75,7 +63,7 @@ enum { OPTION_TEXTS = sizeof option_text / sizeof *option_text };
 
 static void put_options(Text *t, const TgOptions *o)
 {
-    put(t, o, sizeof *o);
+    put_bytes(t, o, sizeof *o);
     for (size_t k = 0; k < OPTION_TEXTS; k++) {
         const char *s;
         memcpy(&s, (const char *)o + option_text[k], sizeof s);
@@ -85,7 +73,7 @@ static void put_options(Text *t, const TgOptions *o)
 
 static void take_options(Body *b, TgOptions *o)
 {
-    memcpy(o, next_bytes(b, sizeof *o), sizeof *o);
+    take_struct(b, o, sizeof *o);
     for (size_t k = 0; k < OPTION_TEXTS; k++) {
         const char *s = take_text(b);
         memcpy((char *)o + option_text[k], &s, sizeof s);
@@ -96,10 +84,10 @@ static void take_options(Body *b, TgOptions *o)
 
 static void put_work(Text *t, const RanksWork *w)
 {
-    put(t, &w->count, sizeof w->count);
+    put_int(t, w->count);
     put_text(t, w->text);
     if (w->call == RANKS_OPEN) put_options(t, w->options);
-    for (int32_t k = 0; k < w->count && w->index; k++) put(t, &w->index[k], sizeof *w->index);
+    for (int32_t k = 0; k < w->count && w->index; k++) put_int(t, w->index[k]);
     for (int32_t k = 0; k < w->count && w->input; k++) put_tensor(t, &w->input[k]);
 }
 
@@ -158,8 +146,7 @@ void ranks_remove(const TgSession *s)
 
 static TgStatus obey(const Head *h, Body *b)
 {
-    int32_t count;
-    memcpy(&count, next_bytes(b, sizeof count), sizeof count);
+    int32_t count = (int32_t)get_int(&b->in);
     const char *text = take_text(b);
     TgSession *s = h->session >= 0 && h->session < nopened ? opened[h->session] : NULL;
     if (h->call == RANKS_OPEN) {
@@ -171,8 +158,9 @@ static TgStatus obey(const Head *h, Body *b)
     if (h->call == RANKS_CLOSE) return tg_close(s), TG_OK;
     if (h->call == RANKS_GIVE) return tg_give(s, text, count);
     if (h->call == RANKS_SELECT) {
-        size_t bytes = sizeof(int32_t) * (size_t)count;
-        return tg_select_outputs(s, arena_copy(b->arena, next_bytes(b, bytes), bytes), count);
+        int32_t *index = NEW_N(b->arena, int32_t, count + 1);
+        for (int32_t k = 0; k < count; k++) index[k] = (int32_t)get_int(&b->in);
+        return tg_select_outputs(s, index, count);
     }
     TgTensor *input = NEW_N(b->arena, TgTensor, count + 1), y[tg_output_count(s) + 1];
     TgMemory memory;
@@ -188,10 +176,10 @@ static TgStatus serve_one(bool *over)
     job_follow(h.number);
     *over = h.call == RANKS_END;
     Arena *a = arena_new();
-    char *body = arena_alloc(a, h.bytes + 1);
+    uint8_t *body = arena_alloc(a, h.bytes + 1);
     TgStatus status = job_hear(body, (int64_t)h.bytes);
     /* what fails fails on rank 0, too, which says so */
-    if (status == TG_OK && !*over) obey(&h, &(Body){ a, body, body + h.bytes });
+    if (status == TG_OK && !*over) obey(&h, &(Body){ a, { body, body + h.bytes, false } });
     arena_free(a);
     return job_is_broken() ? fail(TG_STOPPED, "ranks: a call was cut short") : status;
 }

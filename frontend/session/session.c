@@ -280,6 +280,7 @@ ProgramMaker session_maker(const TgSession *s)
                            .device = s->device,
                            .choice = &s->choice,
                            .compiled = s->saved ? s->saved->bundle : NULL,
+                           .cache_dir = s->options.no_cache || s->saved ? NULL : s->options.cache_dir,
                            .max_memory_bytes = s->options.max_memory_bytes,
                            .batch = s->batch && !s->batch->serial ? s->batch : NULL,
                            .shard = s->shard.devices > 1 ? &s->shard : NULL,
@@ -332,6 +333,7 @@ TgStatus session_make(Program **out, TgSession *s, const TgTensor *input, int32_
     const Program *p = *out;
     for (uint32_t i = 0; i < p->ninput && p->ninput == p->nport; i++) s->dims.valued[i] |= p->imported.baked[i];
     s->made++;
+    s->kept += p->kept;
     s->compiled += p->stats.compiled;
     s->cached += p->stats.cached;
     s->compile_s += p->stats.compile_s;
@@ -339,7 +341,7 @@ TgStatus session_make(Program **out, TgSession *s, const TgTensor *input, int32_
     s->load_s += p->load_s;
     for (uint32_t k = 0; s->options.verbose && p->dims && k < p->dims->nvar; k++)
         say_variable(p->dims, &p->dims->var[k]);
-    if (s->options.verbose && p->schedule->refused) watch_say("%s", p->schedule->why_refused.s);
+    if (s->options.verbose && p->schedule && p->schedule->refused) watch_say("%s", p->schedule->why_refused.s);
     return TG_OK;
 }
 

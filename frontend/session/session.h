@@ -43,7 +43,7 @@ struct TgSession {
     struct Compiled *saved;         /* compiled.h: the file was one; NULL: it was a model */
     int32_t device_index;           /* cuda:N */
     double load_s, compile_s, schedule_s, tune_s;
-    int64_t compiled, cached, made;     /* kernels; programs */
+    int64_t compiled, cached, made, kept;       /* kernels; programs */
     int64_t pieces;                 /* of a string that programs have room for; 0: their own least */
     SearchReport report;            /* of the last search */
     Arena *profile;                 /* of what tg_profile found last; or NULL */

@@ -43,7 +43,7 @@ static TgSession *session_like(const TgSession *s)
     t->arena = a;
     t->program = NULL, t->profile = NULL, t->bound = NULL;
     t->node_time = t->step_time = NULL, t->nnode_time = t->nstep_time = 0;
-    t->load_s = t->compile_s = t->schedule_s = t->tune_s = 0, t->compiled = t->cached = t->made = 0;
+    t->load_s = t->compile_s = t->schedule_s = t->tune_s = 0, t->compiled = t->cached = t->made = t->kept = 0;
     t->dims = free_dims_copy(a, &s->dims);
     t->tunedb = tunedb_open(s->options.no_cache || s->saved ? NULL : s->options.cache_dir);
     t->choice.db = t->tunedb;

@@ -52,7 +52,8 @@ class TgInfo(Structure):
                                                                                           ("device_name", c_char * 128),
                                                                                           ("features", c_char * 256),
                                                                                           ("model_hash", c_char * 33),
-                                                                                          ("reserved", c_int64 * 32)]
+                                                                                          ("programs_kept", c_int64),
+                                                                                          ("reserved", c_int64 * 31)]
 
 
 SESSION, STATUS = c_void_p, "TgStatus"

@@ -539,14 +539,19 @@ class InferenceSession:
 
     def get_stats(self):
         """What the session has made so far: programs (one for the first sizes, more where none serves the sizes that
-        came), kernels compiled and found in the cache, seconds; serial: why the samples of a batch run one after
-        another, None where they run at once."""
+        came); programs_kept: of these, ones that an earlier process had planned; kernels compiled and found in the
+        cache, seconds; serial: why the samples of a batch run one after another, None where they run at once."""
         i, serial = self.get_info(), lib.tg_serial(self._session)
         return {
             "serial": text(serial) if serial else None,
-            "programs": sum(lib.tg_program_count(seat.session) for seat in self._seats.all), "kernels_compiled": i.kernels_compiled, "kernels_cached":
-            i.kernels_cached, "load_s": i.load_s, "schedule_s": i.schedule_s, "compile_s": i.compile_s, "planned_bytes":
-            i.planned_bytes
+            "programs": sum(lib.tg_program_count(seat.session) for seat in self._seats.all),
+            "programs_kept": i.programs_kept,
+            "kernels_compiled": i.kernels_compiled,
+            "kernels_cached": i.kernels_cached,
+            "load_s": i.load_s,
+            "schedule_s": i.schedule_s,
+            "compile_s": i.compile_s,
+            "planned_bytes": i.planned_bytes,
         }
 
     def save(self, path):

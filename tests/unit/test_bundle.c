@@ -211,6 +211,9 @@ static void other_machines(void **state)
     change("cpu/identity", 16, all, 16);                /* features that no processor has together */
     assert_int_equal(run_model(other), TG_DEVICE);
     assert_non_null(strstr(tg_error(), "compile it again here"));
+    replace("program", "another build's", 15);          /* which imports and schedules again */
+    assert_int_equal(run_model(other), TG_OK);
+    assert_int_equal(rename(other, path), 0);
     change("cpu/identity", 0, "another", 8);            /* another compiler's kernels have other names */
     assert_int_equal(run_model(other), TG_BAD_MODEL);
     change("about", 0, "0.0.9", 6);
@@ -230,6 +233,8 @@ static void missing_pieces(void **state)
         replace(name[k], "", 0);
         assert_int_not_equal(run_model(other), TG_OK);
     }
+    replace("cpu/kernels", NULL, 0);                    /* then the kernels' text names them */
+    assert_int_equal(run_model(other), TG_OK);
     replace("opts", "x: nonsense", 12);                 /* a list that is none: kernels without code */
     TgStatus status = run_model(other);
     assert_true(status == TG_USAGE || status == TG_BAD_MODEL || status == TG_OK);
