@@ -67,8 +67,8 @@ static void get_exactly(Reader *r, void *out, size_t want)
 {
     size_t size;
     const void *data = get_bytes(r->in, &size);
-    if (size == want) memcpy(out, data, want);
-    else r->in->bad = true;
+    r->in->bad |= size != want;
+    if (want && size == want) memcpy(out, data, want);
 }
 
 static void read_params(Reader *r, Kernel *k)
