@@ -42,8 +42,8 @@ static const UOp *bind_body(Rangeify *r, Body *b, const UOp *call)
     b->mine = NEW_N(r->arena, const UOp *, call->nsrc);
     for (uint32_t k = 0; k < b->nmine; k++) b->mine[k] = stand_in(g, memory_of(r, call->src[k + 1]));
     for (uint32_t i = 0; i < n; i++) {
-        int64_t k = order[i]->arg.i - f->arg.i;
-        if (order[i]->op == UOP_PARAM && k >= 0 && k < b->nmine) memo[order[i]->id] = b->mine[k];
+        int64_t k = order[i]->op == UOP_PARAM ? order[i]->arg.i - f->arg.i : -1;
+        if (k >= 0 && k < b->nmine) memo[order[i]->id] = b->mine[k];
     }
     const UOp *body = graph_rebuild(g, f->src[0], memo, r->placements);
     return uop_new(g, UOP_SINK, DT_VOID, NO_ARG, body->src, body->nsrc);
