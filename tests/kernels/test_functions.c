@@ -97,7 +97,7 @@ static void new_chain(RandomGraph *rg, Chain *c, uint64_t seed, bool differ)
                   .width = 2 * (1 + random_below(r, 7)),
                   .steps = 1 + random_below(r, STEPS),
                   .blocks = 3 + random_below(r, 4),
-                  .scale = 0.5 };
+                  .scale = seed % 4 ? 0.5 : -0.0 };                     /* whose bits are the least integer */
     for (uint32_t i = 0; i < c->steps; i++) c->step[i] = random_below(r, 8);
     new_input(rg, 0, c->rows, c->width);
     new_input(rg, 1, c->rows, c->rows);
