@@ -37,7 +37,9 @@
 #include "graph/base/parallel.h"
 #include "graph/base/watcher.h"
 
-enum { MAX_BATCH = 48 };
+/* kernels of a translation unit; BEHIND_BATCH: of one that is compiled behind the runs, which take over as it comes, and
+ * of which a process that ends soon leaves some to the next */
+enum { MAX_BATCH = 48, BEHIND_BATCH = 16 };
 
 /* ---- loading ---- */
 
@@ -108,6 +110,7 @@ typedef struct {
     Text text;                                                   /* of a function "k"; until it is compiled */
     CpuKernel fn;
     int batch;
+    bool taken;                                                  /* from the thread that compiled it */
 } Item;
 
 typedef struct {
@@ -355,9 +358,10 @@ static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n, int jobs)
 struct Behind {
     Build b;
     Item **of, **missing;                                        /* of: by kernel */
-    uint32_t count, nmissing;
+    uint32_t count, nmissing, taken;
     pthread_t thread;
-    atomic_bool stop, done;
+    atomic_bool stop;
+    atomic_uint ready;                                           /* of `missing`, the first so many */
 };
 
 /* One after another, of all sessions of the process. False: it is to stop. */
@@ -382,13 +386,14 @@ static void *compile_behind(void *user)
 {
     Behind *h = user;
     bool good = true;
-    for (uint32_t at = 0; at < h->nmissing && good; at += MAX_BATCH) {
-        uint32_t now = h->nmissing - at < MAX_BATCH ? h->nmissing - at : MAX_BATCH;
+    qsort(h->missing, h->nmissing, sizeof *h->missing, by_length);
+    for (uint32_t at = 0, now; at < h->nmissing && good; at += now) {
+        now = h->nmissing - at < BEHIND_BATCH ? h->nmissing - at : BEHIND_BATCH;
         if (!take_turn(h)) return NULL;
         good = compile_some(h, (Share){ at, now, h->nmissing });
         pthread_mutex_unlock(&turn);
+        if (good) atomic_store(&h->ready, at + now);
     }
-    atomic_store(&h->done, good);
     return NULL;
 }
 
@@ -426,9 +431,12 @@ static void end_behind(Code *c)
 static void take_ready(Code *c)
 {
     Behind *h = c->behind;
-    if (!h || !atomic_load(&h->done)) return;
-    for (uint32_t i = 0; i < h->count; i++) c->fn[i] = h->of[i]->fn;
-    end_behind(c);
+    uint32_t ready = h ? atomic_load(&h->ready) : 0;
+    if (!h || ready == h->taken) return;
+    while (h->taken < ready) h->missing[h->taken++]->taken = true;
+    for (uint32_t i = 0; i < h->count; i++)
+        if (h->of[i]->taken) c->fn[i] = h->of[i]->fn;
+    if (ready == h->nmissing) end_behind(c);
     atomic_fetch_add(&c->version, 1);
 }
 
@@ -532,7 +540,7 @@ bool cpu_code_remember(Text *out, const Code *c)
         memcpy(&fn, &c->fn[i], sizeof fn);
         bool own = c->own && fn >= (char *)c->own && fn < (char *)c->own + c->own_bytes;
         put_text(out, c->hash ? c->hash[i] : NULL);
-        put_text(out, item && !item->fn ? item->text.s : NULL);
+        put_text(out, own && item ? item->text.s : NULL);
         put_int(out, own ? fn - (char *)c->own : -1);
     }
     return true;
