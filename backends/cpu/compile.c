@@ -37,8 +37,8 @@
 #include "graph/base/parallel.h"
 #include "graph/base/watcher.h"
 
-/* kernels of a translation unit; BEHIND_BATCH: of one that is compiled behind the runs, which take over as it comes, and
- * of which a process that ends soon leaves some to the next */
+/* kernels of a translation unit; BEHIND_BATCH: of one that is compiled behind the runs, which take over as it comes, so
+ * that a process that ends soon leaves some to the next */
 enum { MAX_BATCH = 48, BEHIND_BATCH = 16 };
 
 /* ---- loading ---- */
