@@ -60,6 +60,23 @@ static int64_t iterations_together(const Trial *p, int64_t iterations)
     return 1;
 }
 
+/* Outputs whose terms lie between the lanes of a sum, a few at each of its places, are summed at once: then whole lines
+ * are read (384 places of 3 in 785 rows: 0.36 ms one by one, 0.04 so; of 2, which would be lanes themselves, 0.03 and
+ * 0.11). */
+static void sum_between(Trial *p, int reduce)
+{
+    for (uint32_t i = 0; i < p->nout; i++) {
+        int number = p->number[i];
+        int64_t few = p->size[number];
+        bool between = !is_symbolic(p, number) && (few & (few - 1)) && few <= LANE_INTERLEAVED;
+        for (uint32_t j = 0; j < p->naccess && between; j++) {
+            const Access *a = &p->access[j];
+            if (!a->store && (a->ranges >> reduce & 1)) between = a->step[number] == 1 && a->step[reduce] == few;
+        }
+        if (between) cpu_split(p, number, few, AXIS_UPCAST);
+    }
+}
+
 /* single: one vector at a time, of long formulas. */
 static void reduce_lanes(Trial *p, int number, bool single)
 {
@@ -401,7 +418,7 @@ static void cpu(Trial *p, const Kernel *k)
     if (same >= 0) running(p, same);
     else if (row >= 0) lanes_on(p, row, 2);
     else if (has_rows) statistics(p, kept, false, false);
-    else if (reduce >= 0 && cpu_sums_in_lanes(p, reduce, out)) reduce_lanes(p, reduce, false);
+    else if (reduce >= 0 && cpu_sums_in_lanes(p, reduce, out)) reduce_lanes(p, reduce, false), sum_between(p, reduce);
     else if (move_block(p)) { }
     else if (out >= 0 && cpu_worth_lanes(p, out)) {
         unroll_small(p, SHORT);

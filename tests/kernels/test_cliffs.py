@@ -201,6 +201,10 @@ check("lines of a picture go outside of the channels that read them", "threads 6
 text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)], [1470, 1686], {"axes": np.array([0])}, "plan")
 check("a reduce across lines takes whole ones", "threads 53" in text or "threads 27" in text)      # of 32 or 64 columns
 
+# Of the places that are summed each has three outputs' terms: all three are summed of the lines that are read.
+text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"])], [785, 384, 3], {"axes": np.array([1])}, "source")
+check("outputs that lie between a sum's lanes are summed at once", text.split("void r_")[-1].count("shuffle") > 8)
+
 # A row by a matrix from memory: what is read in order is what the processor fetches ahead.
 text = dump([helper.make_node("MatMul", ["x", "w"], ["y"])], [1, 768], {"w": np.ones((768, 2048), "f4")}, "source")
 places = [int(n) for n in re.findall(r"\*\)\(p2 \+ \(v\d+ \+ (\d+)\)\)", text.split("void r_")[-1])]
