@@ -1,7 +1,8 @@
 /* The plan: a flat array of steps over flat memory, what `tgrun dump --stage plan` prints. Made once per set of shapes
  * by plan_make, run many times by a backend. Memory: intermediate buffers share one arena (memplan.c, lifetimes from
  * the order of steps); constants, results of `once` steps and what must stay zero between runs have places of their own
- * in a second, persistent arena; inputs and outputs are the caller's or staged by the backend.
+ * in a second, persistent arena; inputs and outputs are the caller's or staged by the backend. plan_serial.c writes and
+ * reads it as bytes: a field that is added here, or to what schedule_forget_code leaves of kernels, is added there.
  */
 #ifndef TG_PLAN_H
 #define TG_PLAN_H

@@ -4,7 +4,7 @@
  * A kernel's hash covers its text and everything else that makes code: compiler (path, size, time), flags, this CPU,
  * our version. Equal kernels are compiled once and the symbol is k_<hash>. A cache entry is the object of one batch,
  * named by the hash of its bytes; an index row kernel hash -> entry finds it, so that models share kernels. Bytes are
- * verified when read (backends/cache.c) and loaded from memory, so what was checked is what runs.
+ * verified when read (backends/cache.c) and loaded from memory (library.c).
  *
  * A first run need not wait for that: kernels that are missing run as machine code of our own (backends/x86), and a
  * thread has the compiler make theirs meanwhile, one process at the least priority, which run from then on.
@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,10 +27,10 @@
 #include "backends/cpu/compiler.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/jobs.h"
+#include "backends/cpu/library.h"
 #include "backends/cpu/processor.h"
 #include "backends/x86/x86.h"
 #include "common/clock.h"
-#include "common/folders.h"
 #include "graph/base/map.h"
 #include "graph/base/memory.h"
 #include "graph/base/parallel.h"
@@ -40,68 +39,6 @@
 /* kernels of a translation unit; BEHIND_BATCH: of one that is compiled behind the runs, which take over as it comes, so
  * that a process that ends soon leaves some to the next */
 enum { MAX_BATCH = 48, BEHIND_BATCH = 16 };
-
-/* ---- loading ---- */
-
-/* Belongs to a Code, to which a thread behind the runs adds. The descriptor stays open while the library is loaded: the
- * loader knows libraries by name, and a descriptor that came again would be an old library's name. */
-typedef struct { void *handle; int fd; } Library;
-
-static bool write_all(int fd, const char *bytes, size_t size)
-{
-    for (size_t at = 0; at < size;) {
-        ssize_t n = write(fd, bytes + at, size - at);
-        if (n <= 0) return false;
-        at += (size_t)n;
-    }
-    return true;
-}
-
-static void *open_memory(int *fd, const void *bytes, size_t size)
-{
-    char name[40];
-    *fd = memfd_create("tgrun-kernels", MFD_CLOEXEC);
-    snprintf(name, sizeof name, "/proc/self/fd/%d", *fd);
-    return *fd >= 0 && write_all(*fd, bytes, size) ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
-}
-
-/* For systems that let no memory file be executed. */
-static void *open_file(const void *bytes, size_t size)
-{
-    char name[80];
-    snprintf(name, sizeof name, "%s/tgrun-lib-XXXXXX", temporary_folder());
-    int fd = mkstemp(name);
-    void *handle = fd >= 0 && write_all(fd, bytes, size) ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (fd >= 0) close(fd), unlink(name);
-    return handle;
-}
-
-static void *library_open(const Code *of, const void *bytes, size_t size)
-{
-    Library *l = mem_beside(of, sizeof *l);
-    l->handle = open_memory(&l->fd, bytes, size);
-    if (!l->handle && l->fd >= 0) close(l->fd), l->fd = -1;
-    if (!l->handle) l->handle = open_file(bytes, size);
-    if (l->handle) return l;
-    mem_free(l);
-    return NULL;
-}
-
-static void library_close(void *library)
-{
-    Library *l = library;
-    dlclose(l->handle);
-    if (l->fd >= 0) close(l->fd);
-    mem_free(l);
-}
-
-static CpuKernel library_find(void *library, const char *symbol)
-{
-    CpuKernel fn;
-    void *p = dlsym(((Library *)library)->handle, symbol);
-    memcpy(&fn, &p, sizeof fn);
-    return fn;
-}
 
 /* ---- batches ---- */
 
@@ -597,9 +534,9 @@ static bool recall_own(Code *c, Bytes *own, const Remembered *k, uint32_t n)
     mem_free(linked.data);
     if (!c->own) return false;
     for (uint32_t i = 0; i < n; i++) {
-        void *fn = (char *)c->own + k[i].own;
         if (c->fn[i]) continue;
         if (k[i].own < 0 || (size_t)k[i].own >= own->size) return false;
+        void *fn = (char *)c->own + k[i].own;
         memcpy(&c->fn[i], &fn, sizeof fn);
     }
     return true;

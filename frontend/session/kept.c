@@ -1,5 +1,5 @@
-/* In: a program that has its plan (kept.h). Reading makes no check that a program of the same build needs none of: the
- * cache and compiled models tell bytes that were written from others. */
+/* Comes in and out: kept.h. What was read is checked only as far as its own lengths and numbers go: the cache and
+ * compiled models tell bytes that this build wrote from others. */
 #define _GNU_SOURCE
 #include "frontend/session/kept.h"
 
