@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "graph/base/hash.h"
 #include "graph/base/memory.h"
 #include "graph/base/parallel.h"
 #include "sched/sched.h"
@@ -165,7 +165,7 @@ void kernel_key(Kernel *k)
         text_bytes(&t, (const char *)&k->param[i].constant, sizeof k->param[i].constant);
     key_bytes(&t, order, n, NEW_N(a, uint32_t, graph_count(g)));
     XXH128_hash_t d = XXH3_128bits(t.s, t.len);
-    snprintf(k->key, sizeof k->key, "%016llx%016llx", (unsigned long long)d.high64, (unsigned long long)d.low64);
+    hash_text(k->key, d);
     text_free(&t);
     graph_free(g);
     arena_free(a);

@@ -2,11 +2,11 @@
  * A CUBIN's key is the hash of its source, the architecture and the compiler's version: the source holds all else. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <xxhash.h>
 
 #include "backends/cache.h"
 #include "backends/cuda/cuda.h"
 #include "common/clock.h"
+#include "graph/base/hash.h"
 #include "graph/base/memory.h"
 
 enum { STATIC_SHARED_BYTES = 48 << 10 };        /* more must be requested, by function */
@@ -18,7 +18,7 @@ static void make_key(Job *j, const Device *d)
     Text t = { 0 };
     text_add(&t, "%s %d\n%s", d->arch, d->compiler, j->source.s);
     XXH128_hash_t h = XXH3_128bits(t.s, t.len);
-    snprintf(j->key, sizeof j->key, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+    hash_text(j->key, h);
     text_free(&t);
 }
 

@@ -4,10 +4,9 @@
 #include "frontend/session/kept.h"
 
 #include <link.h>
-#include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "graph/base/hash.h"
 #include "sched/plan_serial.h"
 
 /* ---- which build this is ---- */
@@ -298,7 +297,7 @@ bool kept_key(KeptKey out, const ProgramMaker *k, const TgTensor *input, uint32_
     for (uint32_t i = 0; i < m->graph.noutput; i++) text_add(&t, "\n>%s", m->graph.output[i].name);
     for (uint32_t i = 0; i < nport; i++) add_input(&t, f, i, &input[i]);
     XXH128_hash_t h = XXH3_128bits(t.s, t.len);
-    snprintf(out, sizeof(KeptKey), "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+    hash_text(out, h);
     text_free(&t);
     return id.size > 0;
 }
