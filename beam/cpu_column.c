@@ -45,12 +45,15 @@ static double column_bytes(const Trial *p, int lane, int64_t vectors)
 
 /* ---- copied ---- */
 
-static int64_t term_bytes(const Trial *p, const Access *a)
+/* Bytes between terms, at the most; 0: some overlap, as windows do, and would be copied one by one. */
+static int64_t term_bytes(const Trial *p, const Access *a, int64_t wide)
 {
     int64_t most = 0;
     for (uint32_t r = p->nout; r < p->naxis; r++) {
         int64_t step = a->step[p->number[r]];
-        if (step != NO_STEP && llabs(step) * a->bytes > most) most = llabs(step) * a->bytes;
+        if (step == NO_STEP) continue;
+        if (step && llabs(step) * a->bytes < wide) return 0;
+        if (llabs(step) * a->bytes > most) most = llabs(step) * a->bytes;
     }
     return most;
 }
@@ -62,7 +65,7 @@ static int far_column(const Trial *p, int lane, int64_t vectors)
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         if (!is_column(p, a, lane) || a->constant) continue;
-        int64_t between = term_bytes(p, a), wide = vectors * p->lanes * a->bytes;
+        int64_t wide = vectors * p->lanes * a->bytes, between = term_bytes(p, a, wide);
         if (between >= 2 * wide && p->reduced * (double)between > (double)p->t->l1_bytes) slot = (int)a->slot;
     }
     return slot;
