@@ -49,6 +49,8 @@ typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where
 /* sink: SINK of the output values; PARAM(slot) are the inputs. Rewrites values into a function of PARAMs and BUFFERs
  * that stores outputs. */
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
+/* needed.c: values of which a part is read, as that part */
+const UOp *compute_needed(Graph *g, const UOp *root);
 /* sums of products of one value with several constants, as one */
 const UOp *join_siblings(Graph *g, const UOp *root);
 /* joins.c: values that are joined and then made narrow, the other way round */
