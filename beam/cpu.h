@@ -51,8 +51,8 @@ void cpu_contract(Trial *p, int lane);
 /* cpu_column.c. Bytes of a core's cache that so many bytes of each term take: where the stride between terms is larger,
  * they share the sets that they meet. */
 double cpu_cached_bytes(const Trial *p, const Access *a, double bytes);
-/* a column of tiles that is no constant and whose terms lie far from each other is copied before its rows' tiles */
-void cpu_stage(Trial *p, int lane, int64_t vectors);
+/* a column of tiles that is no constant is copied before its tiles, of so many rows, where it is worth that */
+void cpu_stage(Trial *p, int lane, int64_t vectors, int64_t rows);
 /* the whole list of a product of one row; false: its columns are few or lie near, nothing changed */
 bool cpu_stream(Trial *p, int lane);
 /* the last of all: a long sum's loop outside of tiles of rows, in columns of so many vectors along the lane */

@@ -1,5 +1,5 @@
-/* See cpu.h: how a column of tiles, which all rows' tiles read, stays in a near cache. One whose terms lie far from
- * each other is copied first (STAGE); of a long one the sum's loop stands outside of the tiles of rows (CARRY), and so
+/* See cpu.h: how a column of tiles, which all rows' tiles read, stays in a near cache. One whose terms crowd a few of
+ * its sets is copied first (STAGE); of a long one the sum's loop stands outside of the tiles of rows (CARRY), and so
  * where there is one row only, which reads all columns once, as they lie in memory. */
 #include <math.h>
 #include <stdlib.h>
@@ -12,11 +12,13 @@ static const double column_least = 0.3, sums_most = 0.25;
 /* Tiles of rows that pay for sums in memory (3072 terms by 768 columns, tiles of 4 or 6 rows: 16 rows 1.16 ms carried,
  * 0.88 not; 64 rows 4.5, 4.5; 512 rows 26.5, 28.2; two cores, AVX2). */
 enum { CARRIED_TILES = 16 };
-/* Rows that pay for a copy of a column whose terms lie farther from each other than it is wide: they share few sets of
- * the first cache, and where a page or more lies between them each wants an entry in the table of pages (two cores,
- * AVX2: 1024 x 1024 by 1024 columns that are no constant 54.6 ms, 21.4 copied; by 1000 columns 23.0, 20.0; 512 x 512 by
- * 512 4.3, 3.6; attention over 1500 tokens 46.3 with its values' columns carried, 41.7 copied). */
-enum { COPY_ROWS = 32 };
+/* COPY_ROWS: that pay for a copy of a column. FEW_SETS: one is copied whose terms leave this many of the first cache's
+ * sets unused for each that they use, as steps of large powers of two do (two cores, AVX2: 1024 x 1024 by 1024 columns
+ * that are no constant 54.6 ms, 21.4 copied; AVX-512: 64 x 2048 by 512 0.97, 0.82). PAGES: one is that lies on more,
+ * with few terms each, which want entries in the table of pages, unless tiles of so many bytes hide that (AVX2: 256 x
+ * 300 by 1520 1.55, 1.11; AVX-512: 1.21, 1.29; attention over 4096 tokens of 64 terms 206 copied, 185 not; AVX2 251,
+ * 241). */
+enum { COPY_ROWS = 32, FEW_SETS = 4, PAGES = 64, HIDDEN_BY = 1024 };
 
 double cpu_cached_bytes(const Trial *p, const Access *a, double bytes)
 {
@@ -58,17 +60,29 @@ static int64_t term_bytes(const Trial *p, const Access *a, int64_t wide)
     return most;
 }
 
-/* The parameter whose column, of so many vectors, should be copied; -1: none. */
-static int far_column(const Trial *p, int lane, int64_t vectors)
+/* The param whose column, of so many vectors, has terms far from each other that the first cache does not hold as they
+ * lie; NULL: none. */
+static const Access *far_column(const Trial *p, int lane, int64_t vectors)
 {
-    int slot = -1;
+    const Access *far = NULL;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         if (!is_column(p, a, lane) || a->constant) continue;
         int64_t wide = vectors * p->lanes * a->bytes, between = term_bytes(p, a, wide);
-        if (between >= 2 * wide && p->reduced * (double)between > (double)p->t->l1_bytes) slot = (int)a->slot;
+        if (between >= 2 * wide && p->reduced * (double)between > (double)p->t->l1_bytes) far = a;
     }
-    return slot;
+    return far;
+}
+
+/* Does a copy of it pay, where tiles have so many rows? */
+static bool wants_copy(const Trial *p, const Access *a, int64_t vectors, int64_t rows)
+{
+    int64_t wide = vectors * p->lanes * a->bytes, between = term_bytes(p, a, wide), step = between & -between;
+    if (step > PAGE) step = PAGE;
+    if (between > PAGE) between = PAGE;
+    bool crowded = step >= FEW_SETS * wide && p->reduced * (double)step > (double)p->t->l1_bytes,
+         hidden = rows * vectors * p->t->vector_bytes >= HIDDEN_BY;
+    return crowded || (!hidden && between >= PAGE / 4 && p->reduced * (double)between > (double)PAGES * PAGE);
 }
 
 static uint64_t ranges_of_load(const Kernel *k, int slot)
@@ -85,12 +99,12 @@ static uint64_t ranges_of_load(const Kernel *k, int slot)
     return ranges;
 }
 
-void cpu_stage(Trial *p, int lane, int64_t vectors)
+void cpu_stage(Trial *p, int lane, int64_t vectors, int64_t mr)
 {
     const UOp *axis[64];
     uint32_t n = opt_axes(p->k, axis, 64);
-    int slot = far_column(p, lane, vectors);
-    uint64_t ranges = slot < 0 ? 0 : ranges_of_load(p->k, slot);
+    const Access *a = far_column(p, lane, vectors);
+    uint64_t ranges = a && wants_copy(p, a, vectors, mr) ? ranges_of_load(p->k, (int)a->slot) : 0;
     double rows = 1;
     for (uint32_t i = n; i-- > 0 && ranges;) {
         AxisType type = range_type(axis[i]);
@@ -98,7 +112,7 @@ void cpu_stage(Trial *p, int lane, int64_t vectors)
         if (!(ranges & range_bit(axis[i]))) rows *= (double)axis[i]->src[0]->vmin;
         else if (type != AXIS_UPCAST) {
             if (rows >= COPY_ROWS)
-                trial_op(p, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)slot, .factor = (int32_t)i, .target = 1 });
+                trial_op(p, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)a->slot, .factor = (int32_t)i, .target = 1 });
             return;
         }
     }
@@ -120,7 +134,7 @@ bool cpu_stream(Trial *p, int lane)
     int sum = p->number[p->nout];
     int64_t parts = p->size[lane] % p->lanes ? 0 : stretches(p, p->size[lane] / p->lanes), terms = 4;
     if (p->nout != 1 || p->naxis != 2 || p->shared || !parts || is_symbolic(p, lane) || is_symbolic(p, sum) ||
-        far_column(p, lane, 1) < 0 || !cpu_large_columns(p, lane))
+        !far_column(p, lane, 1) || !cpu_large_columns(p, lane))
         return false;
     while (p->size[sum] % terms) terms--;
     cpu_lanes(p, lane, p->lanes, 1);

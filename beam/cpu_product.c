@@ -425,7 +425,7 @@ void cpu_contract(Trial *p, int lane)
     /* of a batch each thread takes some whole */
     else cpu_share(p, columns ? longest : !cpu_batch(p) && best.m < 0 ? lane : -1);
     trial_pack(p);
-    cpu_stage(p, lane, best.nv);
+    cpu_stage(p, lane, best.nv, best.mr);
     cpu_carry(p, lane, best.nv);
 }
 

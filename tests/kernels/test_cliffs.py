@@ -260,6 +260,11 @@ text = dump([helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], [5
             {"w": np.ones((32, 4, 3, 3), "f4")}, "optimize")
 check("windows that overlap are not staged", "r_5_32_50_300_4_3_3" in text and "STAGE" not in text)
 
+# Columns whose terms are in few sets of a cache are copied for their tiles, others read where they lie.
+for columns, staged in ((2048, True), (1500, False)):
+    text = dump([helper.make_node("MatMul", ["w", "x"], ["y"])], [64, columns], {"w": np.ones((512, 64), "f4")}, "optimize")
+    check(f"{columns} columns: a copy where it pays", ("STAGE" in text) == staged)
+
 print(f"{count - len(wrong)} of {count} cliffs are gone")
 if wrong:
     raise SystemExit("\n".join(wrong))
