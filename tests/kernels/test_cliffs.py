@@ -265,6 +265,12 @@ for columns, staged in ((2048, True), (1500, False)):
     text = dump([helper.make_node("MatMul", ["w", "x"], ["y"])], [64, columns], {"w": np.ones((512, 64), "f4")}, "optimize")
     check(f"{columns} columns: a copy where it pays", ("STAGE" in text) == staged)
 
+# Long rows that lie across memory are copied as rows, once; short ones are transposed in registers.
+for columns, copied in ((256, True), (12, False)):
+    text = dump([helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), helper.make_node("Softmax", ["t"], ["y"])],
+                [50, columns, 300], {}, "plan")
+    check(f"rows of {columns} across memory: a copy where it pays", ("e_50_300_" in text) == copied)
+
 print(f"{count - len(wrong)} of {count} cliffs are gone")
 if wrong:
     raise SystemExit("\n".join(wrong))
