@@ -471,7 +471,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
     allow_halos(s, all, t, once);
     Facts **facts = read_kernels(s, scratch);
     fix_pairs(s, all, facts);
-    if (t->has_threads) facts = layout_reorder(s, all, facts, once, scratch);
+    if (t->has_threads) facts = layout_reorder(s, all, facts, once, scratch, t);
     layout_vote(s, all, facts, once);
     choose(all, graph_buffer_count(s->g));
     for (uint32_t i = 0; i < s->count; i++) {

@@ -61,5 +61,5 @@ void layout_vote(Schedule *s, Layout *all, Facts *const *facts, const uint8_t *o
 void layout_rows(Schedule *s, Layout *all, Facts *const *facts, const uint8_t *once, Arena *scratch);
 
 /* reorder.c. Inserts items; facts: by item, of the items as they then are. */
-Facts **layout_reorder(Schedule *s, Layout *all, Facts **facts, const uint8_t *once, Arena *scratch);
+Facts **layout_reorder(Schedule *s, Layout *all, Facts **facts, const uint8_t *once, Arena *scratch, const Target *t);
 #endif

@@ -13,8 +13,9 @@
 /* PAYS: times that a copy's cost is saved; CHANNELS, WINDOW_FLOPS: of windows, and operations for each element, that
  * pay for theirs (two cores, AVX2: 256 to 256 channels of 64 x 64, 3 x 3 dilated by 2: 316 ms, 42 copied; 32 to 32 of
  * 16 x 56 x 56, 3 x 3 x 3: 397, 26; depthwise, 96 of 56 x 56, 7 x 7: 1.7, 0.4; AVX-512, 960 of 7 x 7, 5 x 5: 0.23,
- * 0.05). */
-enum { OPERANDS = 2, PAYS = 2, CHANNELS = 8, WINDOW_FLOPS = 48 };
+ * 0.05). STORE_FLOPS: for each result, which hide that lines of its channels are in one set (AVX-512, 64 channels of
+ * 64 x 64: of 16, 3 x 3, 0.65 ms copied, 0.44 as they lie; of 64, 5 x 5, 4.4, 5.0). */
+enum { OPERANDS = 2, PAYS = 2, CHANNELS = 8, WINDOW_FLOPS = 48, STORE_FLOPS = 512 };
 
 /* May a loop along this index's last axis be lanes? */
 static bool has_lanes(const UOp *index)
@@ -96,11 +97,29 @@ static bool has_windows(const UOp *index, uint64_t constants)
     return window && channels;
 }
 
+/* Would its channels, which are lanes then, be stored in steps of pages, so that a vector's lines are more than their
+ * set of the first cache holds, after few operations? */
+static bool stores_by_pages(const Kernel *k, Layout *all, const Access *a, uint64_t constants, const Target *t)
+{
+    bool pages = false;
+    if (t->vector_bytes / (int64_t)sizeof(float) <= t->l1_bytes / PAGE) return false;
+    for (uint32_t i = 0; i < a->nstore; i++) {
+        const UOp *index = a->store[i], *b = buffer_of(k, index);
+        const Layout *l = layout_of(all, b);
+        int64_t step = dtype_size((DType)b->dtype);
+        bool busy = (double)k->flops >= (double)STORE_FLOPS * (double)uop_numel(b);
+        for (uint32_t axis = index->nsrc; (!l || l->fixed) && !busy && axis-- > 1; step *= uop_size(b, axis - 1))
+            pages |= axis + 1 < index->nsrc && (index->src[axis]->ranges & constants) && step % PAGE == 0;
+    }
+    return pages;
+}
+
 /* What is read by windows, often enough to pay for a copy; NULL: nothing. */
-static const UOp *wants_windows(const Schedule *s, Layout *all, const Kernel *k, const Access *a, const uint8_t *once)
+static const UOp *wants_windows(const Schedule *s, Layout *all, const Kernel *k, const Access *a, const uint8_t *once,
+                                const Target *t)
 {
     uint64_t constants = constant_ranges(s, k, a, once);
-    for (uint32_t i = 0; i < a->nload; i++) {
+    for (uint32_t i = 0; i < a->nload && !stores_by_pages(k, all, a, constants, t); i++) {
         const UOp *index = a->load[i], *b = buffer_of(k, index);
         const Layout *l = layout_of(all, b);
         bool keeps = (!l || l->fixed) && !k->param[index->src[0]->arg.i].written &&
@@ -169,7 +188,7 @@ static void move_functions(Schedule *s, const uint32_t *place)
     }
 }
 
-Facts **layout_reorder(Schedule *s, Layout *all, Facts **facts, const uint8_t *once, Arena *scratch)
+Facts **layout_reorder(Schedule *s, Layout *all, Facts **facts, const uint8_t *once, Arena *scratch, const Target *t)
 {
     int64_t *slot = NEW_N(scratch, int64_t, s->count + 1);
     uint32_t *place = NEW_N(scratch, uint32_t, s->count + 1), copies = 0, at = 0;
@@ -177,7 +196,7 @@ Facts **layout_reorder(Schedule *s, Layout *all, Facts **facts, const uint8_t *o
         const ScheduleItem *item = &s->item[i];
         const Kernel *k = item->kernel && !item->once && facts[i]->access.product ? item->kernel : NULL;
         const UOp *index = k ? wants_copy(s, all, k, &facts[i]->access, once) : NULL;
-        if (k && !index) index = wants_windows(s, all, k, &facts[i]->access, once);
+        if (k && !index) index = wants_windows(s, all, k, &facts[i]->access, once, t);
         slot[i] = index ? index->src[0]->arg.i : -1;
         copies += index != NULL;
     }
