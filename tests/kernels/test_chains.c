@@ -325,7 +325,7 @@ static void columns_keep_lanes(void **state)
     Graph *g = graph_new();
     Schedule *s = NULL;
     const int64_t last = 1;
-    U dim[] = { uop_index(g, 1401), uop_index(g, 1707) }, x = transpose(g, uop_param(g, DT_F32, dim, 2, 0));
+    U dim[] = { uop_index(g, 1401), uop_index(g, 1707) }, x = transpose(g, neg(g, uop_param(g, DT_F32, dim, 2, 0)));
     U y = contiguous(g, sub(g, x, reduce(g, UOP_MAX, x, &last, 1, true)));
     y = sub(g, y, log_(g, reduce(g, UOP_ADD, exp_(g, y), &last, 1, true)));
     assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &t, NULL), TG_OK);

@@ -243,15 +243,16 @@ static void a_ring_has_one_barrier(void **state)
 }
 
 /* On a GPU the heuristic takes tensor cores and stages both operands, with padding where sizes are odd. On a CPU a
- * column whose terms lie far from each other is copied, where rows pay for it, and one row reads its columns as they
- * lie. What it takes is right. */
+ * column whose terms share few sets of a cache, or lie on many pages, is copied, where rows pay for it, and one row reads
+ * its columns as they lie. What it takes is right. */
 static void the_heuristic_brings_operands_near(void **state)
 {
     static const struct { Row row; uint32_t tc, stage, carry; } product[] = {
         { { DT_F16, 64, 64, 256, 0, 0, 0, NULL, NULL }, 1, 2, 0 },
         { { DT_BF16, 100, 72, 128, 0, 1, 0, NULL, NULL }, 1, 2, 0 },
         { { DT_F32, 50, 256, 64, 0, 0, 1, NULL, NULL }, 0, 1, 0 },
-        { { DT_F32, 50, 250, 64, 0, 0, 1, NULL, NULL }, 0, 1, 0 },          /* the last tile begins earlier */
+        { { DT_F32, 50, 250, 64, 0, 0, 1, NULL, NULL }, 0, 0, 0 },
+        { { DT_F32, 50, 290, 260, 0, 0, 1, NULL, NULL }, 0, 1, 0 },         /* the last tile begins earlier */
         { { DT_F32, 20, 256, 64, 0, 0, 1, NULL, NULL }, 0, 0, 0 },
         { { DT_F32, 50, 16, 64, 0, 0, 1, NULL, NULL }, 0, 0, 0 },
         { { DT_F32, 1, 512, 300, 0, 0, 1, NULL, NULL }, 0, 0, 1 },
