@@ -243,8 +243,8 @@ static void a_ring_has_one_barrier(void **state)
 }
 
 /* On a GPU the heuristic takes tensor cores and stages both operands, with padding where sizes are odd. On a CPU a
- * column whose terms share few sets of a cache, or lie on many pages, is copied, where rows pay for it, and one row reads
- * its columns as they lie. What it takes is right. */
+ * column whose terms share few sets of a cache, or lie on many pages, is copied, where rows pay for it, and one row
+ * reads its columns as they lie. What it takes is right. */
 static void the_heuristic_brings_operands_near(void **state)
 {
     static const struct { Row row; uint32_t tc, stage, carry; } product[] = {
