@@ -22,7 +22,7 @@ typedef struct { const UOp *begin, *size; } Span;           /* begin NULL: the a
 /* span: NULL: nobody needs it yet. work: it is more than views of memory and of positions. */
 typedef struct {
     Span *span;
-    bool whole, loads, work;
+    bool loads, work;
 } Need;
 typedef struct {
     Graph *g;
@@ -31,8 +31,7 @@ typedef struct {
     const UOp **map;
 } Needed;
 
-static bool is_number(const UOp *u) { return u->op == UOP_CONST; }
-static bool is_known(const Span *s) { return s->begin && is_number(s->begin) && is_number(s->size); }
+static bool is_known(const Span *s) { return s->begin && uop_is_const(s->begin) && uop_is_const(s->size); }
 static Span known(Graph *g, int64_t begin, int64_t size) { return (Span){ uop_index(g, begin), uop_index(g, size) }; }
 static int64_t end_of(const Span *s) { return s->begin->arg.i + s->size->arg.i; }
 
@@ -49,7 +48,7 @@ static bool all_whole(const Span *s, uint32_t n)
 static bool numbers(const UOp *const *dim, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++)
-        if (!is_number(dim[k])) return false;
+        if (!uop_is_const(dim[k])) return false;
     return true;
 }
 
@@ -72,11 +71,11 @@ static bool next_group(const UOp *from, const UOp *to, Group *g)
     g->nfrom = g->nto = 1;
     if (uop_dim(from, i) == uop_dim(to, j)) return true;
     int64_t a = uop_size(from, i), b = uop_size(to, j);
-    bool fit = is_number(uop_dim(from, i)) && is_number(uop_dim(to, j));
+    bool fit = uop_is_const(uop_dim(from, i)) && uop_is_const(uop_dim(to, j));
     while (fit && a != b) {
         bool more = a < b ? i + 1 < uop_rank(from) : j + 1 < uop_rank(to);
         const UOp *next = !more ? NULL : a < b ? uop_dim(from, ++i) : uop_dim(to, ++j);
-        fit = next && is_number(next);
+        fit = next && uop_is_const(next);
         if (fit) *(a < b ? &a : &b) *= next->arg.i;
     }
     g->nfrom = fit ? i + 1 - g->from : uop_rank(from) - g->from;
@@ -163,7 +162,7 @@ static void flip_spans(Graph *g, const UOp *u, Span *s, Span *out)
 {
     for (uint32_t k = 0; k < uop_rank(u); k++) {
         const UOp *dim = uop_dim(u, k);
-        if (blob_ints(u->arg.blob)[k] && s[k].begin && !(is_known(&s[k]) && is_number(dim))) s[k] = (Span){ 0 };
+        if (blob_ints(u->arg.blob)[k] && s[k].begin && !(is_known(&s[k]) && uop_is_const(dim))) s[k] = (Span){ 0 };
         out[k] = s[k];
         if (blob_ints(u->arg.blob)[k] && s[k].begin)
             out[k] = known(g, dim->arg.i - end_of(&s[k]), s[k].size->arg.i);
@@ -183,7 +182,7 @@ static void pad_spans(Graph *g, const UOp *u, Span *s, Span *out)
         const UOp *size = uop_dim(u->src[0], k), *offset = u->src[1]->src[k];
         out[k] = s[k];
         if (!s[k].begin || size == uop_dim(u, k)) continue;
-        bool fit = is_known(&s[k]) && is_number(size) && is_number(offset);
+        bool fit = is_known(&s[k]) && uop_is_const(size) && uop_is_const(offset);
         int64_t begin = fit ? s[k].begin->arg.i - offset->arg.i : 0, end = fit ? begin + s[k].size->arg.i : 0;
         begin = begin > 0 ? begin : 0;
         end = fit && end > size->arg.i ? size->arg.i : end;
@@ -204,7 +203,7 @@ static bool joined_spans(Graph *g, const UOp *u, uint32_t part, Span *s, Span *o
     int64_t first = 0, size = 0;
     memcpy(out, s, uop_rank(u) * sizeof *s);
     for (uint32_t k = 0; k < u->nsrc && s[axis].begin; k++)
-        if (!is_known(&s[axis]) || !is_number(uop_dim(u->src[k], axis))) s[axis] = out[axis] = (Span){ 0 };
+        if (!is_known(&s[axis]) || !uop_is_const(uop_dim(u->src[k], axis))) s[axis] = out[axis] = (Span){ 0 };
     if (!s[axis].begin) return true;
     for (uint32_t k = 0; k < part; k++) first += uop_dim(u->src[k], axis)->arg.i;
     size = uop_dim(u->src[part], axis)->arg.i;
@@ -291,10 +290,9 @@ static void settle(Needed *n, const UOp *u)
     for (uint32_t k = 0; k < uop_rank(u); k++)
         if (s[k].begin && s[k].size == uop_dim(u, k)) s[k] = (Span){ 0 };
     if (!need->work || share(u, s) > MOST) memset(s, 0, uop_rank(u) * sizeof *s);
-    for (uint32_t k = 0; k < u->nsrc; k++) source_spans(n->g, u, k, s, out);
+    for (uint32_t k = 0; k < u->nsrc; k++) source_spans(n->g, u, k, s, out);        /* what cannot be had is whole */
     for (uint32_t k = 0; k < u->nsrc; k++)
         if (source_spans(n->g, u, k, s, out)) wants(n, u->src[k], out);
-    need->whole = all_whole(s, uop_rank(u));
 }
 
 /* ---- and down again ---- */
@@ -310,7 +308,7 @@ static const UOp *part_of(Needed *n, const UOp *u, const Span *s)
         const UOp *first = begin_of(n->g, has, k), *wanted = begin_of(n->g, s, k);
         size[k] = size_of(u, s, k);
         begin[k] = wanted == first ? uop_index(n->g, 0)
-            : is_number(first) && is_number(wanted)
+            : uop_is_const(first) && uop_is_const(wanted)
             ? uop_index(n->g, wanted->arg.i - first->arg.i)
             : wanted;                                       /* of the axis as a whole: hull makes no others */
         same &= size[k] == uop_dim(y, k);
@@ -343,15 +341,16 @@ static const UOp *built(Needed *n, const UOp *u)
     Span *s = n->need[u->id].span, out[RANK_MAX];
     const UOp **src = NEW_N(n->arena, const UOp *, u->nsrc + 1);
     uint32_t count = 0;
+    bool whole = all_whole(s, uop_rank(u));
     for (uint32_t k = 0; k < u->nsrc; k++)
         if (source_spans(n->g, u, k, s, out)) src[count++] = part_of(n, u->src[k], out);
     if (u->op == UOP_SHRINK) return src[0];
-    if (u->op == UOP_PAD && !n->need[u->id].whole) {
+    if (u->op == UOP_PAD && !whole) {
         source_spans(n->g, u, 0, s, out);
         src[1] = pad_offsets(n, u, s, out);
         src[2] = sizes_of(n, u, s);
     }
-    if ((u->op == UOP_RESHAPE || u->op == UOP_EXPAND) && !n->need[u->id].whole) src[1] = sizes_of(n, u, s);
+    if ((u->op == UOP_RESHAPE || u->op == UOP_EXPAND) && !whole) src[1] = sizes_of(n, u, s);
     if (count == u->nsrc) return uop_with(n->g, u, src);
     return uop_new(n->g, (Op)u->op, DT_VOID, u->arg, src, count);
 }

@@ -119,7 +119,8 @@ static const UOp *wants_windows(const Schedule *s, Layout *all, const Kernel *k,
                                 const Target *t)
 {
     uint64_t constants = constant_ranges(s, k, a, once);
-    for (uint32_t i = 0; i < a->nload && !stores_by_pages(k, all, a, constants, t); i++) {
+    if (stores_by_pages(k, all, a, constants, t)) return NULL;
+    for (uint32_t i = 0; i < a->nload; i++) {
         const UOp *index = a->load[i], *b = buffer_of(k, index);
         const Layout *l = layout_of(all, b);
         bool keeps = (!l || l->fixed) && !k->param[index->src[0]->arg.i].written &&
