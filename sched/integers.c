@@ -6,12 +6,12 @@
  * where q_x became the row's first type (u8, else i8) and q_w i8 by half the range, which goes to their z; sum q_w is
  * computed once, at load. In f32 that is the same sum rounded once instead of at every step, and what is made of it is
  * divided by a number as by multiplying. Sums without lanes of their own (depthwise convolutions) are made in f32,
- * where they are as exact, and there w may be any constant, so that x is read as it lies. Where x is padded with zeros,
- * q is padded with -z_x: memory holds that around q, on a device that can fill it (halo.h). On others, and where -z_x
- * is no q, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too. Three
- * channels get a fourth of zeros, so that they are a dot product. Scales that vary along some of what is summed make a
- * sum of sums: of each block in integers, of the blocks in f32. Must hold: z are one number each, s_x too; s_w is one,
- * or lies along axes that are not summed (but for blocks); where something is padded z_w is 0, unless q is padded so;
+ * where they are as exact, and there w may be any constant, z_w in it, so that x is read as it lies. Where x is padded
+ * with zeros, q is padded with -z_x: memory holds that around q, on a device that can fill it (halo.h). On others, and
+ * where -z_x is no q or not known, z_x counts for the terms inside: sum q_w over them, and n, depend on the place, and
+ * are computed once, too. Three channels get a fourth of zeros, so that they are a dot product. Scales that vary along
+ * some of what is summed make a sum of sums: of each block in integers, of the blocks in f32. Must hold: s_x is one
+ * number; s_w and z are one each, or lie along axes that are not summed (but for blocks); where w is padded z_w is 0;
  * no sum of n terms leaves i32 (in i32 it might: both wrap). To cover one more way to write a quantised value: a case
  * in offset_of or dequantised.
  */
@@ -91,7 +91,7 @@ static bool dequantised(Operand *o, U u)
 }
 
 /* q as this type of a byte. */
-static bool shift_to(Graph *g, Operand *o, DType t)
+static void shift_to(Graph *g, Operand *o, DType t)
 {
     int64_t z;
     if (o->q->dtype != t) {
@@ -100,7 +100,6 @@ static bool shift_to(Graph *g, Operand *o, DType t)
         o->added = o->added ? add(g, o->added, by) : by;
     }
     if (known(g, o->added, &z)) o->added = z ? scalar(g, DT_I32, (double)z) : NULL;
-    return !o->added || uop_numel(o->added) == 1;
 }
 
 static bool operand_of(Graph *g, U u, DType t, Operand *o)
@@ -111,8 +110,9 @@ static bool operand_of(Graph *g, U u, DType t, Operand *o)
         o->padded |= o->base->op == UOP_PAD;
         o->view[o->nview++] = o->base;
     }
-    return (u->dtype == DT_I32 ? offset_of(o, o->base) : u->dtype == DT_F32 && dequantised(o, o->base)) &&
-        shift_to(g, o, t);
+    if (!(u->dtype == DT_I32 ? offset_of(o, o->base) : u->dtype == DT_F32 && dequantised(o, o->base))) return false;
+    shift_to(g, o, t);
+    return true;
 }
 
 /* q where the product wants it, in type t: widened before the views, so that what lies in memory is as small as q. */
@@ -141,7 +141,7 @@ static void fill_padding(Graph *g, Operand *o)
     o->padded = false;
 }
 
-/* ---- a scale along one axis ---- */
+/* ---- scales and zero points along axes: a value v as it broadcasts against the operand's base ---- */
 
 /* Where a view puts the axis of that size; -1: in several places, or none. */
 static int64_t axis_behind(U view, int64_t axis)
@@ -203,51 +203,61 @@ static bool vary_behind(U view, bool *vary)
     return true;
 }
 
-/* The scale where the operand is seen, of one element along axes on which it does not depend; vary: the others. NULL:
+/* v where the operand is seen as u, of one element along axes on which it does not depend; vary: the others. NULL:
  * which those are is not known. */
-static U scale_along(Graph *g, const Operand *o, U u, bool *vary)
+static U seen_along(Graph *g, const Operand *o, U v, U u, bool *vary)
 {
     U begin[RANK_MAX], size[RANK_MAX];
-    uint32_t off = uop_rank(o->base) - uop_rank(o->scale);
-    if (o->padded || !uop_static(o->scale)) return NULL;
-    for (uint32_t k = 0; k < uop_rank(o->scale); k++) vary[k + off] = uop_size(o->scale, k) > 1;
-    Operand scales = { .q = expand_like(g, o->scale, o->base), .nview = o->nview };
-    memcpy(scales.view, o->view, sizeof o->view);
+    uint32_t off = uop_rank(o->base) - uop_rank(v);
+    if (o->padded || !uop_static(v)) return NULL;
+    for (uint32_t k = 0; k < uop_rank(v); k++) vary[k + off] = uop_size(v, k) > 1;
+    Operand values = { .q = expand_like(g, v, o->base), .nview = o->nview };
+    memcpy(values.view, o->view, sizeof o->view);
     for (uint32_t i = o->nview; i-- > 0;)
         if (!uop_static(o->view[i]) || !vary_behind(o->view[i], vary)) return NULL;
     for (uint32_t k = 0; k < uop_rank(u); k++) {
         begin[k] = uop_index(g, 0);
         size[k] = vary[k] ? uop_dim(u, k) : uop_index(g, 1);
     }
-    return shrink(g, seen(g, &scales, DT_F32), begin, size);
+    return shrink(g, seen(g, &values, (DType)v->dtype), begin, size);
 }
 
-/* A scale that lies along several axes where it is seen, none of them summed (phases of a transposed convolution, each
- * with the scales of all channels). */
-static U scale_seen(Graph *g, const Operand *o, U u, const bool *summed)
+/* v where it lies along several axes as it is seen, none of them summed (phases of a transposed convolution, each with
+ * the scales of all channels). */
+static U along_several(Graph *g, const Operand *o, U v, U u, const bool *summed)
 {
     bool vary[RANK_MAX] = { 0 };
-    U s = scale_along(g, o, u, vary);
+    U s = seen_along(g, o, v, u, vary);
     for (uint32_t k = 0; s && k < uop_rank(u); k++)
         if (vary[k] && summed[k]) return NULL;
     return s ? contiguous(g, s) : NULL;
 }
 
-/* The operand's scale beside the sum: one number, or along axes of the rank that the operand has there, no summed ones.
- * NULL: it is not such. */
-static U scale_beside(Graph *g, const Operand *o, U u, const bool *summed)
+/* v, a scale or zero point, beside the sum: one number, or along axes of the rank that the operand has as u, no summed
+ * ones. NULL: it is not such. */
+static U beside(Graph *g, const Operand *o, U v, U u, const bool *summed)
 {
-    if (!o->scale) return scalar(g, DT_F32, 1);
-    if (uop_numel(o->scale) == 1) return reshape(g, o->scale, NULL, 0);
-    int64_t axis = -1, n = uop_numel(o->scale);
+    if (uop_numel(v) == 1) return reshape(g, v, NULL, 0);
+    int64_t axis = -1, n = uop_numel(v);
     U dim[RANK_MAX];
-    for (uint32_t k = 0; k < uop_rank(o->scale); k++)
-        if (uop_size(o->scale, k) == n) axis = k + uop_rank(o->base) - uop_rank(o->scale);
+    for (uint32_t k = 0; k < uop_rank(v); k++)
+        if (uop_size(v, k) == n) axis = k + uop_rank(o->base) - uop_rank(v);
     for (uint32_t i = o->nview; i-- > 0 && axis >= 0;) axis = axis_behind(o->view[i], axis);
     if (axis < 0 || summed[axis] || uop_size(u, (uint32_t)axis) != n || !uop_static(u))
-        return uop_static(u) ? scale_seen(g, o, u, summed) : NULL;
+        return uop_static(u) ? along_several(g, o, v, u, summed) : NULL;
     for (uint32_t k = 0; k < uop_rank(u); k++) dim[k] = uop_index(g, k == axis ? n : 1);
-    return reshape(g, o->scale, dim, uop_rank(u));
+    return reshape(g, v, dim, uop_rank(u));
+}
+
+static U scale_beside(Graph *g, const Operand *o, U u, const bool *summed)
+{
+    return o->scale ? beside(g, o, o->scale, u, summed) : scalar(g, DT_F32, 1);
+}
+
+/* Replaces the operand's zero point by what it is beside the sum; false: it varies along what is summed. */
+static bool zero_beside(Graph *g, Operand *o, U u, const bool *summed)
+{
+    return !o->added || (o->added = beside(g, o, o->added, u, summed));
 }
 
 /* ---- the sum ---- */
@@ -305,7 +315,7 @@ static DType sum_type(U sum, const Operand *o, U x, U w, const bool *summed, int
     }
     *threes = own && !fours ? axis_of_threes(o, x, w, summed) : 0;
     if (own) return fours || *threes ? DT_I32 : DT_VOID;
-    return terms * 255 * HALF <= 1 << 24 ? DT_F32 : DT_VOID;
+    return terms * 255 * 255 <= 1 << 24 ? DT_F32 : DT_VOID;
 }
 
 /* One element more behind the axis. */
@@ -316,23 +326,31 @@ static U with_fourth(Graph *g, U u, uint32_t from_last, int64_t fill)
     return from_last ? pad_i(g, u, before, after, scalar(g, (DType)u->dtype, (double)fill)) : u;
 }
 
+/* 1 where the operand is not padded. */
+static U inside(Graph *g, const Operand *o)
+{
+    Operand ones = *o;
+    ones.q = full(g, o->q->dtype, 1, o->q);
+    return seen(g, &ones, DT_I32);
+}
+
 /* sum q_w over the terms that are not padded: a constant, which is computed once, at load. */
 static U sum_inside(Graph *g, const Operand *a, const Operand *b, U sum)
 {
-    Operand ones = *a;
-    ones.q = full(g, a->q->dtype, 1, a->q);
-    return contiguous(g, UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, seen(g, &ones, DT_I32), seen(g, b, DT_I32))));
+    return contiguous(g, UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, inside(g, a), seen(g, b, DT_I32))));
 }
 
 /* z_x sum q_w + z_w (sum q_x + n z_x), which the zero points add to sum q_x q_w of n terms each. */
 static U zeros_of(Graph *g, const Operand *a, const Operand *b, U sum, bool (*summed)[RANK_MAX], int64_t terms)
 {
-    U z = NULL, z_x = a->added ? reshape(g, a->added, NULL, 0) : NULL;
+    U z = NULL, z_x = a->added;
     if (z_x) z = mul(g, a->padded ? sum_inside(g, a, b, sum) : sum_over(g, seen(g, b, DT_I32), summed[1]), z_x);
     if (!b->added) return z;
     U x = sum_over(g, seen(g, a, DT_I32), summed[0]);
-    if (z_x) x = add(g, x, mul(g, z_x, uop_int(g, DT_I32, terms)));
-    x = mul(g, x, reshape(g, b->added, NULL, 0));
+    if (z_x)
+        x = add(g, x, mul(g, z_x, a->padded ? contiguous(g, sum_over(g, inside(g, a), summed[0]))
+                                            : uop_int(g, DT_I32, terms)));
+    x = mul(g, x, b->added);
     return z ? add(g, z, x) : x;
 }
 
@@ -349,8 +367,10 @@ static U in_integers(Graph *g, U sum, U x, U w, const Wmma *row, bool fills, Con
     if (fills) fill_padding(g, &a);
     DType t = sum_type(sum, &a, x, w, summed[1], terms, &threes);
     bool bytes = operand_of(g, w, (DType)row->b, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
+    if (bytes && t == DT_F32 && b.added) b.q = add(g, cast(g, b.q, DT_I32), b.added), b.added = NULL;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
-    if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain) || (bytes && b.added && (a.padded || b.padded)))
+    if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain) || !zero_beside(g, &a, x, summed[0]) ||
+        (bytes && ((b.added && b.padded) || !zero_beside(g, &b, w, summed[1]))))
         return NULL;
     /* an input lies as it came: with neither halo nor channels last */
     if (threes && a.q->op == UOP_PARAM) a.q = contiguous(g, a.q);
@@ -383,7 +403,7 @@ static U in_blocks(Graph *g, U sum, U x, U w, const Wmma *row, Constants *consta
     if (sum->dtype != DT_F32 || !made_of_constants(constants, g, w) || !operand_of(g, x, (DType)row->a, &a) ||
         !operand_of(g, w, (DType)row->b, &b) || !a.scale || !b.scale || b.added)
         return NULL;
-    U s_x = scale_along(g, &a, x, vary[0]), s_w = scale_along(g, &b, w, vary[1]);
+    U s_x = seen_along(g, &a, a.scale, x, vary[0]), s_w = seen_along(g, &b, b.scale, w, vary[1]);
     if (!s_x || !s_w) return NULL;
     s_x = contiguous(g, s_x);
     mark_blocks(sum->src[0], x, vary[0], blocks);
@@ -396,9 +416,10 @@ static U in_blocks(Graph *g, U sum, U x, U w, const Wmma *row, Constants *consta
         int64_t size = uop_size(sum->src[0], (uint32_t)axis);
         if (!blocks[axis]) terms *= size, fours |= size % 4 == 0;
     }
-    if (!nouter || !fours || terms > TERMS_MAX) return NULL;
+    if (!nouter || !fours || terms > TERMS_MAX || (a.added && uop_numel(a.added) > 1)) return NULL;
+    if (a.added) a.added = reshape(g, a.added, NULL, 0);
     U y = reduce(g, UOP_ADD, mul(g, seen(g, &a, DT_I32), seen(g, &b, DT_I32)), inner_axes, ninner, true);
-    if (a.added) y = add(g, y, mul(g, sum_over(g, seen(g, &b, DT_I32), inner), reshape(g, a.added, NULL, 0)));
+    if (a.added) y = add(g, y, mul(g, sum_over(g, seen(g, &b, DT_I32), inner), a.added));
     return reduce(g, UOP_ADD, mul(g, mul(g, cast(g, y, DT_F32), s_x), s_w), outer_axes, nouter, true);
 }
 

@@ -93,11 +93,22 @@ static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
 /* ---- captured values ---- */
 
 /* What a body reads: nodes that do not depend on the iteration, outside which nothing of the body may reach. */
-typedef struct { uint8_t *inner, *seen; U *captured; uint32_t count; } Capture;
+typedef struct { uint8_t *inner, *seen, *constant; U *captured; uint32_t count; } Capture;
 
-/* Named again inside: views, sizes and constants. A CUSTOMFUNCTION's body is a scope of its own. */
-static bool is_named_again(U u)
+/* Integers that are made of constants: quantised weights less their zero points, say. */
+static bool is_constant(const uint8_t *constant, U u)
 {
+    bool is = u->op == UOP_CONST || u->op == UOP_BUFFER || u->op == UOP_STACK || u->op == UOP_IOTA ||
+        op_is((Op)u->op, FLAG_MOVE) || (op_is((Op)u->op, FLAG_ALU) && dtype_is_int((DType)u->dtype));
+    for (uint32_t k = 0; k < u->nsrc && is; k++) is = constant[u->src[k]->id];
+    return is;
+}
+
+/* Named again inside: views, sizes and constants, and integers made of them, which the body's sums take in the type
+ * that they lie in (sched/integers.c). A CUSTOMFUNCTION's body is a scope of its own. */
+static bool is_named_again(const Capture *c, U u)
+{
+    if (c->constant[u->id]) return true;
     switch (u->op) {
     case UOP_PARAM: case UOP_CALL: case UOP_GETTUPLE: case UOP_CONTIGUOUS: return false;
     case UOP_STACK: case UOP_IOTA: case UOP_BUFFER: case UOP_CUSTOMFUNCTION: return true;
@@ -118,8 +129,8 @@ static void capture(Capture *c, U root)
         U u = todo[--n];
         if (c->seen[u->id]) continue;
         c->seen[u->id] = 1;
-        if (!c->inner[u->id] && !is_named_again(u)) c->captured[c->count++] = u;
-        if ((!c->inner[u->id] && !is_named_again(u)) || u->op == UOP_CUSTOMFUNCTION) continue;
+        if (!c->inner[u->id] && !is_named_again(c, u)) c->captured[c->count++] = u;
+        if ((!c->inner[u->id] && !is_named_again(c, u)) || u->op == UOP_CUSTOMFUNCTION) continue;
         if (n + u->nsrc > cap) {
             U *grown = NEW_N(a, U, cap = (n + u->nsrc) * 2);
             memcpy(grown, todo, n * sizeof *todo);
@@ -152,13 +163,15 @@ U lift(Graph *g, U body, const U *formal, uint32_t nformal, uint32_t first, int6
     Arena *a = arena_new();
     uint32_t n, all = graph_count(g);
     const UOp **order = uop_toposort(g, &body, 1, a, &n), **param;
-    Capture c = { NEW_N(a, uint8_t, all), NEW_N(a, uint8_t, all), NEW_N(graph_arena(g), U, n + 1), 0 };
+    Capture c = { NEW_N(a, uint8_t, all), NEW_N(a, uint8_t, all), NEW_N(a, uint8_t, all),
+                  NEW_N(graph_arena(g), U, n + 1), 0 };
     for (uint32_t k = 0; k < nformal; k++) c.inner[formal[k]->id] = c.seen[formal[k]->id] = 1;
     for (bool again = true; again;) {
         again = false;
         for (uint32_t i = 0; i < n; i++)
             again |= find_inner(c.inner, order[i], first, nformal ? formal[nformal - 1] : NULL);
     }
+    for (uint32_t i = 0; i < n; i++) c.constant[order[i]->id] = is_constant(c.constant, order[i]);
     c.inner[body->id] = 1;
     capture(&c, body);
     param = NEW_N(a, const UOp *, c.count + 1);

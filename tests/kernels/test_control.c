@@ -169,9 +169,36 @@ static uint32_t branches(Graph *g, Case *c, U *out)
     return 2;
 }
 
+/* The state as bytes times weights as bytes, both with zero points. */
+static bool quantised_step(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+{
+    Case *c = user;
+    (void)row;
+    U bytes = cast(g, mul(g, add(g, state[0], scalar(g, DT_F32, 1)), scalar(g, DT_F32, 100)), DT_U8),
+      sums = matmul(g, sub(g, cast(g, bytes, DT_I32), scalar(g, DT_I32, 100)), c->bias);
+    next[0] = tanh_(g, add(g, mul(g, cast(g, sums, DT_F32), scalar(g, DT_F32, 1e-4)), row_of(g, c->x, step)));
+    *keep = NULL;
+    return true;
+}
+
+static uint32_t weights_as_bytes(Graph *g, Case *c, U *out)
+{
+    static const uint8_t w[WIDTH * WIDTH] = { 3, 250, 77, 121, 0, 9, 130, [20] = 55, [33] = 201, [48] = 99 };
+    U weights = tensor_const(g, DT_U8, (int64_t[]){ WIDTH, WIDTH }, 2, w, sizeof w, "w");
+    Case mine = { c->x, sub(g, cast(g, weights, DT_I32), scalar(g, DT_I32, 121)) };
+    U init = row_of(g, c->x, uop_index(g, 2));
+    Loop l = { .body = quantised_step, .user = &mine, .trip = uop_index(g, 12), .most = 12, .states = 1, .init = &init };
+    if (!loop_build(g, &l, out, NULL)) return 0;
+    U call = out[0]->src[0];
+    assert_int_equal(call->op, UOP_CALL);
+    for (uint32_t k = 3; k < call->nsrc; k++) assert_int_equal(call->src[k]->dtype, DT_F32);    /* no wide weights */
+    return 1;
+}
+
 static const struct { const char *name; uint32_t (*make)(Graph *g, Case *c, U *out); } row[] = {
     { "few iterations", few_iterations }, { "many iterations", many_iterations }, { "swapped states", swapped_states }, { "conditions", conditions }, { "counted by data", counted_by_data },
     { "nested", nested }, { "too long to write out", too_long_to_write_out }, { "branches", branches },
+    { "weights as bytes", weights_as_bytes },
 };
 
 /* ---- a case ---- */

@@ -38,7 +38,10 @@ static const Row row[] = {
     { DT_U8, DT_I8, 8, 6, 3, 2, 1, 0, 0, 2, DT_I32 },               /* the scale lies along two axes */
     { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 0, 2, DT_I32 },               /* what is padded is no byte */
     { DT_I8, DT_I8, 8, 5, 3, 1, 1, 9, NAN, 0, DT_I32 },
-    { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 4, 2, DT_VOID, DT_I32 },
+    { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 4, 2, DT_I32 },               /* nor has each place as many terms */
+    { DT_U8, DT_U8, 8, 5, 3, 1, 1, 77, 121, 0, DT_I32 },
+    { DT_U8, DT_U8, 6, 6, 3, 6, 1, 50, 121, 0, DT_F32 },
+    { DT_U8, DT_U8, 3, 5, 3, 1, 1, 300, 7, 2, DT_I32 },
     { DT_U8, DT_I8, 6, 6, 3, 6, 1, 50, 0, 2, DT_F32 },              /* depthwise, too */
     { DT_U8, DT_I8, 3, 5, 3, 1, 1, 0, 0, 2, DT_I32 },               /* with a fourth element */
     { DT_U8, DT_I8, 7, 5, 3, 1, 1, 40, 0, 2, DT_I32 },
@@ -133,9 +136,9 @@ static DType made_of(Graph *g, U root)
 static void eval(RefTensor *out, Graph *g, U sink)
 {
     uint8_t x[X_MOST];
-    const void *data[1] = { x };
+    const void *data[2] = { x, x + 100 };
     fill(DT_U8, x, X_MOST, 7777);
-    assert_int_equal(ref_eval(out, g, sink->src, sink->nsrc, &(RefInput){ .param = data, .nparam = 1 }), TG_OK);
+    assert_int_equal(ref_eval(out, g, sink->src, sink->nsrc, &(RefInput){ .param = data, .nparam = 2 }), TG_OK);
 }
 
 static bool near(const RefTensor *got, const RefTensor *want)
@@ -192,6 +195,41 @@ static uint32_t count(Graph *g, U root, Op op)
 
 /* What is made of such a sum is divided by a known number as by multiplying; a quotient of anything else is exact, as
  * quantising wants it. */
+/* x [2, 5, 8] less z_x [.., 1 or 8] times w [2, 8, 6] less z_w [.., 6] or [.., 8, 1], as quantised recurrences have
+ * them: z_x is an input. */
+static U product_of_zeros(Graph *g, const int64_t *zx, const int64_t *zw)
+{
+    const int64_t x[] = { 2, 5, 8 }, w[] = { 2, 8, 6 };
+    U dim_x[3], dim_z[3];
+    for (int k = 0; k < 3; k++) dim_x[k] = uop_index(g, x[k]), dim_z[k] = uop_index(g, zx[k]);
+    U q_x = cast(g, uop_param(g, DT_U8, dim_x, 3, 0), DT_I32), z_x = cast(g, uop_param(g, DT_U8, dim_z, 3, 1), DT_I32),
+      q_w = cast(g, constant(g, DT_U8, w, 3, 5), DT_I32), z_w = cast(g, constant(g, DT_U8, zw, 3, 55), DT_I32);
+    return UOP(g, UOP_SINK, DT_VOID, NO_ARG, matmul(g, sub(g, q_x, z_x), sub(g, q_w, z_w)));
+}
+
+static void zeros_lie_along_axes(void **state)
+{
+    (void)state;
+    static const struct { int64_t zx[3], zw[3]; DType made; } rows[] = {
+        { { 1, 1, 1 }, { 2, 1, 6 }, DT_I32 }, { { 2, 1, 1 }, { 2, 1, 6 }, DT_I32 }, { { 2, 1, 1 }, { 2, 1, 1 }, DT_I32 },
+        { { 1, 5, 1 }, { 1, 1, 6 }, DT_I32 }, { { 2, 5, 1 }, { 1, 1, 6 }, DT_I32 },
+        { { 2, 1, 8 }, { 1, 1, 1 }, DT_VOID }, { { 2, 1, 1 }, { 1, 8, 1 }, DT_VOID },      /* summed */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Graph *g = graph_new();
+        RefTensor want = { 0 }, got = { 0 };
+        U sink = product_of_zeros(g, rows[i].zx, rows[i].zw), one = sum_integers(g, sink, &vnni);
+        eval(&want, g, sink);
+        eval(&got, g, one);
+        if (made_of(g, one) != rows[i].made) print_message("zeros %d: made of %s\n", (int)i, dtype_name(made_of(g, one)));
+        assert_int_equal(made_of(g, one), rows[i].made);
+        assert_true(got.numel == 60 && want.numel == 60 && !memcmp(got.data, want.data, 60 * 4));
+        ref_tensor_free(&want);
+        ref_tensor_free(&got);
+        graph_free(g);
+    }
+}
+
 static void quotients_are_products(void **state)
 {
     (void)state;
@@ -312,8 +350,8 @@ static void inputs_of_threes_are_copied(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(blocks_agree),
-                                        cmocka_unit_test(quotients_are_products),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(zeros_lie_along_axes),
+                                        cmocka_unit_test(blocks_agree), cmocka_unit_test(quotients_are_products),
                                         cmocka_unit_test(padding_lies_in_memory),
                                         cmocka_unit_test(inputs_of_threes_are_copied) };
     return cmocka_run_group_tests(tests, NULL, NULL);
