@@ -71,7 +71,7 @@
 #define LOOPS(f, c) LOOP1(f, "f32x", 4, c "f") LOOP1(f, "f32x", 8, c "f") LOOP1(f, "f32x", 16, c "f") LOOP1(f, "f64x", 2, c) LOOP1(f, "f64x", 4, c) LOOP1(f, "f64x", 8, c)
 
 /* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. Its remainder is 0 at infinities and NaN where x is.
- * A result below 2^-126 costs Intel's machine hundreds of cycles even where it becomes 0, so only a vector that has denormal results is scaled that way; AMD's it costs nothing (Zen 4: e^-90 10.5 cycles a vector, e^1 10.0).
+ * A result below 2^-126 costs Intel's machine hundreds of cycles even where it becomes 0, so only a vector that has denormal results, or NaN, is scaled that way; AMD's it costs nothing (Zen 4: e^-90 10.5 cycles a vector, e^1 10.0).
  * "power" is 2^x of integers, "exp2n" of numbers that have no such results. */
 #define EXP2_POLYNOMIAL "    p = p * f + 0.00133999309f;\n    p = p * f + 0.00961848907f;\n    p = p * f + 0.0555032864f;\n    p = p * f + 0.240226462f;\n" \
                         "    p = p * f + 0.693147182f;\n    p = p * f + 1.0f;\n"
@@ -82,7 +82,8 @@
     ALWAYS T " tg_scaled_" T "(" T " p, " T " n)\n{\n" \
     "#if !defined(__znver3__) && !defined(__znver4__) && !defined(__znver5__)\n    unsigned short k, above;\n" \
     "    __asm__(\"vcmpps $21, %2, %1, %0\" : \"=k\"(k) : \"v\"(n), \"v\"(-126.0f - (" T "){ 0 }));\n" \
-    "    if (__builtin_expect(k != " #all ", 0)) {\n        __asm__(\"vcmpps $30, %2, %1, %0\" : \"=k\"(above) : \"v\"(n), \"v\"(-151.0f - (" T "){ 0 }));\n" \
+    "    if (__builtin_expect(k != " #all ", 0)) {\n        " T " e;\n        __asm__(\"vgetexpps %1, %0\" : \"=v\"(e) : \"v\"(p));\n" \
+    "        __asm__(\"vcmpps $22, %2, %1, %0\" : \"=k\"(above) : \"v\"(e + n), \"v\"(-151.0f - (" T "){ 0 }));\n" \
     "        if (above & ~k & " #all ") return " scale(-1) ";\n        return " scale(k) ";\n    }\n#endif\n    return " scale(-1) ";\n}\n" \
     EXP2_ROUNDED("exp2", T, round, "tg_scaled_" T "(p, n)") EXP2_ROUNDED("exp2n", T, round, scale(-1)) \
     ALWAYS T " tg_power_" T "(" T " n) { return tg_scaled_" T "(1.0f - (" T "){ 0 }, n); }\n"
