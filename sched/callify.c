@@ -1,6 +1,7 @@
 /* Callify: the tensor graph as one stateless function of PARAMs: values computed in the parts that are needed, movement
  * merged, sums that are made of integers written so, sums of products of one value joined, values made narrow before
- * they are joined, sums made of parts where --precision allows it, long reduces cut. */
+ * they are joined, sums made of parts where --precision allows it, what they read of 16 bits stored in f32, long
+ * reduces cut. */
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
@@ -21,7 +22,7 @@ TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target 
     sink = sum_integers(g, compute_needed(g, sink), t);
     *out = join_siblings(g, graph_rewrite(g, sink, rules_movement(), 0, NULL));
     *out = narrow_joins(g, *out);
-    *out = cut_long_reduces(g, sum_parts(g, sum_windows(g, *out, t), t), t);
+    *out = cut_long_reduces(g, store_wide(g, sum_parts(g, sum_windows(g, *out, t), t), t), t);
     if (graph_error(g) == TG_OK) *out = store_scalars(g, *out);
     return graph_error(g);
 }

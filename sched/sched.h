@@ -61,6 +61,8 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);
 const UOp *sum_windows(Graph *g, const UOp *root, const Target *t);
 /* parts.c: sums of products of f32, as products of bf16 parts where the target says in how many */
 const UOp *sum_parts(Graph *g, const UOp *root, const Target *t);
+/* wide.c: values of 16 bits that sums of products read one number at a time, stored in f32 */
+const UOp *store_wide(Graph *g, const UOp *root, const Target *t);
 /* long_sums.c: reduces of few results over many elements, in parts that threads share */
 const UOp *cut_long_reduces(Graph *g, const UOp *root, const Target *t);
 bool has_parts(const Target *t);                                        /* it has a unit for them */
