@@ -25,6 +25,7 @@ enum {
     NEAR_BYTES = 8 << 10,           /* which the first cache holds */
     FAR_LEAST = 64 << 20,           /* which are read from memory */
     FAR_MOST = 192 << 20,
+    PIECES = 4,                     /* of it; a sample reads one, which is in no cache when it is read again */
     PHASES = 20,
     ATTEMPTS = 3,                   /* at figures that are credible */
     ITERATION = 512                 /* bytes of the loops' iterations, at most */
@@ -148,10 +149,11 @@ static void together_part(void *user, int part, int parts)
 }
 static double together_s(Team *team, const Sample *sample, int phases)
 {
-    Together t = { sample, 1 };
+    const Sample nothing = { 0 };
+    Together t = { &nothing, 1 };
     const TeamJob job = { together_next, together_part, &t };
     team_run(team, &job);           /* wakes the threads */
-    t.left = phases;
+    t = (Together){ sample, phases };
     double start = clock_s();
     team_run(team, &job);
     return (clock_s() - start) / phases;
@@ -177,6 +179,7 @@ static void measure(Rates *f, const Machine *m, Team *team)
            most = 3 * (size_t)(m->l3_bytes + m->l2_bytes) / PAGE * PAGE;
     if (m->l3_bytes > 8 * m->l2_bytes) third = 8 * second;
     most = most < FAR_LEAST ? FAR_LEAST : most > FAR_MOST ? FAR_MOST : most;
+    size_t piece = most / PIECES / PAGE * PAGE;
     bool far = (int64_t)most <= free_bytes() / 4;
     if (!far) most = third ? third : second;
     char *memory = by ? cpu_pages_new((int64_t)most) : NULL;
@@ -193,7 +196,8 @@ static void measure(Rates *f, const Machine *m, Team *team)
         l2 = fmax(l2, rate(sample_loads, &(Sample){ by, memory, second, 4 }, (double)second));
         if (third) l3 = fmax(l3, rate(sample_loads, &(Sample){ by, memory, third, 1 }, (double)third));
         phases = fmax(phases, 1 / together_s(team, &(Sample){ 0 }, PHASES));
-        if (far) reads = fmax(reads, (double)most / together_s(team, &(Sample){ by, memory, most, 1 }, 1));
+        const Sample next = { by, memory + i % PIECES * piece, piece, 1 };
+        if (far) reads = fmax(reads, (double)piece / together_s(team, &next, 1));
     }
     *f = (Rates){ .hz = in_steps(hz, 4), .fma = in_steps(fma / hz, 2), .load = in_steps(load / hz / vector, 2),
                   .store = in_steps(store / hz / vector, 2), .l2_rate = in_steps(l2 / hz, 4),
