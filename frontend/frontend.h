@@ -95,6 +95,8 @@ U fail_data(Graph *g, const Ctx *c, uint32_t i);
 /* Whether a scalar that only a run can tell is not 0; false: that is not known yet, the importer fails and is tried
  * again with the answer. */
 bool said_to_hold(Graph *g, const Ctx *c, U x, bool *holds);
+/* x, an i64 scalar made of input i that only a run can tell, as a size; NULL: not known yet, likewise. */
+U queried_size(Graph *g, const Ctx *c, uint32_t i, U x);
 /* axes of a node: attribute, or input i of later opsets (i < 0: none); normalised, each once. All axes of rank when
  * absent. *given tells. */
 bool node_axes(Graph *g, const Ctx *c, int32_t i, int64_t rank, const int64_t **out, uint32_t *n, bool *given);

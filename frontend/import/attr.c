@@ -195,6 +195,14 @@ bool said_to_hold(Graph *g, const Ctx *c, U x, bool *holds)
     return v;
 }
 
+U queried_size(Graph *g, const Ctx *c, uint32_t i, U x)
+{
+    U known = import_query(c->im, x), v = known ? known_scalar(g, known) : NULL;
+    if (v) return uop_index(g, uop_const_int(v));
+    if (!c->im->run->question) import_needs(c->im, c->in[i]);
+    return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a size or axis depends on the data of this input");
+}
+
 U known_scalar(Graph *g, U x)
 {
     const UOp *v[1];

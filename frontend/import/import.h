@@ -91,4 +91,6 @@ void import_needs(Import *im, U x);             /* notes the model's inputs that
 /* Is x made of a few integers (or single floats, when wanted) of inputs, so that importing again with their values will
  * know it? Then notes them; the importer fails with TG_UNSUPPORTED. */
 bool import_may_know(Import *im, U x, bool floats);
+/* Is x made of a few integers of inputs by arithmetic that sizes have, so that it may become a variable? */
+bool import_may_be_size(Import *im, U x);
 #endif

@@ -37,6 +37,22 @@ bool import_may_know(Import *im, U x, bool floats)
     return few && found;
 }
 
+bool import_may_be_size(Import *im, U x)
+{
+    Arena *arena = arena_new();
+    uint32_t n;
+    bool may = true;
+    const UOp **u = uop_toposort(im->run->g, &x, 1, arena, &n);
+    for (uint32_t k = 0; k < n && may; k++) {
+        bool leaf = !u[k]->nsrc || u[k]->op == UOP_PARAM || u[k]->op == UOP_STACK || u[k]->op == UOP_IOTA;
+        may = !dtype_is_float((DType)u[k]->dtype) &&
+            (leaf || op_is((Op)u[k]->op, FLAG_MOVE) || op_is((Op)u[k]->op, FLAG_ALU));
+        if (u[k]->op == UOP_PARAM) may = may && uop_static(u[k]) && uop_numel(u[k]) <= IMPORT_LITERAL;
+    }
+    arena_free(arena);
+    return may;
+}
+
 TgStatus import_opsets(const Model *m)
 {
     int64_t version = import_opset(m->opset, m->nopset, ""), ml = import_opset(m->opset, m->nopset, "ai.onnx.ml");

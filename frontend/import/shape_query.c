@@ -60,22 +60,20 @@ static bool is_input_size(const Run *run, U var)
     return false;
 }
 
-/* Is all that x is made of at hand, outside of bodies that are being made, and does some of it differ from run to run?
- */
+/* Is all that x is made of at hand, outside of bodies that are being made? */
 static bool can_ask(const Run *run, U x)
 {
     U part[2] = { special_part(x, 0), complex_type(x) ? special_part(x, 1) : NULL };
     Arena *a = arena_new();
     uint32_t count;
     U sink = sink_of(run->g, part, special_parts(special_kind(x))), *u = reached(run->g, sink, a, &count);
-    bool good = true, varies = false;
+    bool good = true;
     for (uint32_t k = 0; k < count && good; k++) {
         if (u[k]->op == UOP_PARAM) good = u[k]->arg.i < run->ninput;
         if (u[k]->op == UOP_DEFINE_VAR) good = is_input_size(run, u[k]) || is_set(run->g, u[k]);
-        varies |= u[k]->op == UOP_PARAM || u[k]->op == UOP_CALL;
     }
     arena_free(a);
-    return good && varies;
+    return good;
 }
 
 U import_query(Import *im, U x)

@@ -116,18 +116,27 @@ static int64_t range_count(U start, U limit, U delta)
     return n > 0 ? (n < 1e15 ? (int64_t)n : INT64_MAX) : 0;
 }
 
+/* The size of a Range of which input i, an integer, is known to a run alone, as is the size then. */
+static U count_by_data(Graph *g, const Ctx *c, uint32_t i, int64_t delta)
+{
+    U by = uop_int(g, DT_I64, delta), start = cast(g, reshape(g, c->in[0], NULL, 0), DT_I64),
+      span = sub(g, cast(g, reshape(g, c->in[Range_limit], NULL, 0), DT_I64), start),
+      n = div_(g, add(g, span, uop_int(g, DT_I64, delta - (delta > 0 ? 1 : -1))), by);
+    return queried_size(g, c, i, clamp(g, n, uop_int(g, DT_I64, 0), uop_int(g, DT_I64, RANGE_MAX)));
+}
+
 /* The size of a Range: counted, or limit - start where one is symbolic and the step is 1. */
 static U range_size(Graph *g, const Ctx *c)
 {
-    const UOp *v[3];
+    const UOp *v[3], *one;
     const U *s[3];
     uint32_t n;
     bool known = true;
     for (uint32_t k = 0; k < 3; k++) {
         if (uop_numel(c->in[k]) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is not a scalar");
-        bool one = (v[k] = known_scalar(g, c->in[k])) != NULL;
-        if (!one && dtype_is_float(type_of(c->in[k]))) return fail_data(g, c, k);
-        known = known && one;
+        bool here = (v[k] = known_scalar(g, c->in[k])) != NULL;
+        if (!here && dtype_is_float(type_of(c->in[k]))) return fail_data(g, c, k);
+        known = known && here;
     }
     if (known && (dtype_is_float(type_of(c->in[Range_delta])) ? uop_const_float(v[2]) == 0 : v[2]->arg.i == 0))
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[Range_delta], "is 0; wanted another step");
@@ -136,6 +145,9 @@ static U range_size(Graph *g, const Ctx *c)
         return count <= RANGE_MAX ? uop_index(g, count)
                                   : fail_node(g, c, TG_LIMIT, NULL, "more than %lld elements", (long long)RANGE_MAX);
     }
+    for (uint32_t k = 0; k < 2 && v[2] && v[2]->arg.i; k++)
+        if (!values_of(g, c->in[k], &one, 1) && (v[2]->arg.i != 1 || !import_may_be_size(c->im, c->in[k])))
+            return count_by_data(g, c, k, v[2]->arg.i);
     for (uint32_t k = 0; k < 3; k++)
         if (!input_sizes(g, c, k, &s[k], &n)) return NULL;
     if (!uop_is_int_const(*s[2], 1))
@@ -468,9 +480,52 @@ static U slice_by_data(Graph *g, const Ctx *c)
     return x;
 }
 
+/* Element k of a list as an i64 scalar between lo and hi, counted from the end of dim where negative. */
+static U bound_by_data(Graph *g, U list, int64_t k, U dim, U hi)
+{
+    U v = cast(g, squeeze(g, slice_i(g, list, 0, k, k + 1), 0), DT_I64), zero = uop_int(g, DT_I64, 0);
+    return clamp(g, where(g, lt(g, v, zero), add(g, v, dim), v), zero, hi);
+}
+
+/* Starts or ends that only a run can tell, in steps of 1: the run tells sizes alone, and the part is taken by
+ * index, so that one program serves parts that begin anywhere. NULL: they are known, may become variables (dims.h), or
+ * the steps are not 1. */
+static U slice_by_size(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], start = c->opset >= 10 ? c->in[Slice_starts] : NULL,
+      end = c->opset >= 10 ? c->in[Slice_ends] : NULL;
+    const UOp *v[TG_MAX_RANK];
+    int64_t axes[TG_MAX_RANK] = { 0 };
+    uint32_t n = 0;
+    if (!start || !end || uop_rank(start) != 1 || !uop_static(start) || start->shape != end->shape) return NULL;
+    int64_t count = uop_numel(start);
+    bool starts = values_of(g, start, v, TG_MAX_RANK), ends = values_of(g, end, v, TG_MAX_RANK);
+    bool both = (starts || import_may_be_size(c->im, start)) && (ends || import_may_be_size(c->im, end));
+    if (count > TG_MAX_RANK || both) return NULL;
+    if (c->in[Slice_steps] && (!ints_of(g, c->in[Slice_steps], axes, TG_MAX_RANK, &n) || n != count)) return NULL;
+    for (uint32_t k = 0; k < n; k++)
+        if (axes[k] != 1) return NULL;
+    if (c->in[Slice_axes] && (!ints_of(g, c->in[Slice_axes], axes, TG_MAX_RANK, &n) || n != count)) return NULL;
+    uint64_t seen = 0;
+    for (int64_t k = 0, axis; k < count; k++) {
+        if (!axis_ok(g, c, "axes", c->in[Slice_axes] ? axes[k] : k, uop_rank(x), &axis)) return NULL;
+        if (seen >> axis & 1) return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %lld twice", (long long)axis);
+        seen |= UINT64_C(1) << axis;
+        U dim = size_value(g, uop_dim(x, (uint32_t)axis)), from = bound_by_data(g, start, k, dim, dim),
+          to = bound_by_data(g, end, k, dim, dim),
+          size = queried_size(g, c, starts ? Slice_ends : Slice_starts,
+                              max_(g, sub(g, to, from), uop_int(g, DT_I64, 0)));
+        if (!size) return NULL;
+        x = uop_is_int_const(size, 0) ? slice_i(g, x, axis, 0, 0)
+                                      : take(g, x, add(g, iota(g, size, DT_INDEX), cast(g, from, DT_INDEX)), axis);
+    }
+    return x;
+}
+
 U op_slice(Graph *g, const Ctx *c)
 {
     U x = slice_by_data(g, c), one = uop_index(g, 1);
+    if (!x && ok(g)) x = slice_by_size(g, c);
     if (x || !ok(g)) return x;
     x = c->in[0];
     uint32_t ns = 0, ne = 0, na = 0, nt = 0;

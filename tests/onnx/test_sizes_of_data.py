@@ -56,6 +56,17 @@ CASES = [
      "(float[1,4,4] b, float[1,2,4] s, float[1] t) => (int64 k, float y) { m = Constant<value_ints = [3]>() o = Constant<value_floats = [0.5]>() k = NonMaxSuppression(b, s, m, o, t) g = Cast<to = 1>(k) y = Add(g, g) }",
      [(dict(b=np.tile(f(0, 0, 1, 1), (1, 4, 1)) + np.arange(4, dtype=np.float32)[None, :, None],
             s=np.abs(rows(1, 2, 4)), t=f(t)), "") for t in (9, 0.3, 0)]),
+    ("slices that begin and end anywhere",
+     "(float[7,5] x, int64[2] s, int64[2] e) => (float y, int64 n) { a = Constant<value_ints = [-1, 0]>() y = Slice(x, s, e, a) n = Shape(y) }",
+     [(dict(x=rows(7, 5), s=np.array(s), e=np.array(e)), "")
+      for s, e in (([0, 0], [5, 7]), ([1, 2], [3, 6]), ([2, 3], [4, 7]), ([-2, -9], [99, -1]), ([4, 7], [2, 9]), ([9, 1], [9, 2]))]),
+    ("ends alone are found",
+     "(float[7,5] x, int64[1] e) => (float y) { s = Constant<value_ints = [1]>() y = Slice(x, s, e) }",
+     [(dict(x=rows(7, 5), e=np.array([e])), "") for e in (4, 5, 1, 0, -1, -7, 2**62, -2**62)]),
+    ("counts from anywhere",
+     "(int64 s, int64 e, int32 p, int32 q) => (int64 y, int32 z) { d = Constant<value_int = 3>() y = Range(s, e, d) m = Constant<value = int32 {-2}>() z = Range(p, q, m) }",
+     [(dict(s=np.array(s), e=np.array(e), p=np.array(e, np.int32), q=np.array(s, np.int32)), "")
+      for s, e in ((0, 9), (1, 10), (-4, 6), (5, 5), (6, 5), (0, 1))]),
     ("a branch that a size chooses, the last step",
      """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
      y = If<then_branch = p () => (float p0) { s = Exp(w) k = ReduceSum(s, a) p0 = Add(w, k) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }"""

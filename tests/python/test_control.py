@@ -66,6 +66,11 @@ CASES = [
     ("a loop in a loop, both by data", f"""(float[5000] x) => (seq(float[m]) s) <int64[1] z0 = {{0}}> {{ {BY_DATA} e = SequenceEmpty<dtype = 1>()
  s = Loop<body = b (int64 i, bool c, seq(float[m]) s0) => (bool d, seq(float[m]) s1) {{ d = Identity(c) m = Add(i, one)
   s1 = Loop<body = bb (int64 j, bool cc, seq(float[m]) t0) => (bool dd, seq(float[m]) t1) {{ dd = Identity(cc) p = Mul(i, j) q = Unsqueeze(p, z0) r = Cast<to = 1>(q) t1 = SequenceInsert(t0, r) }}>(m, , s0) }}>(k, , e) }}""", NUMBERS),
+    ("an iteration writes its place in what it carries", f"""(float[5000] x) => (float[600,2] y, int64 n) <int64[1] z0 = {{0}}, int64[1] all = {{600}}, int64[2] column = {{-1, 1}}> {{ {BY_DATA}
+ sizes = Constant<value_ints = [600, 2]>() e = ConstantOfShape<value = float {{0.5}}>(sizes)
+ y, n = Loop<body = b (int64 i, bool c, float[600,2] s0, int64 j0) => (bool d, float[600,2] s1, int64 j1) {{ j1 = Add(j0, one) b = Unsqueeze(j0, z0) ends = Unsqueeze(j1, z0) most = Min(ends, all)
+  p = Slice(s0, b, most, z0) size = Shape(p) stop = Squeeze(most) r = Range(j0, stop, one) rows = Reshape(r, column) places = Expand(rows, size) v = Cast<to = 1>(j0) values = Expand(v, size) s1 = ScatterElements<axis = 0>(s0, places, values)
+  g = Less(j1, k) h = If(g)<then_branch = t () => (bool t) {{ t = Constant<value = bool {{1}}>() }}, else_branch = u () => (bool u) {{ u = Constant<value = bool[1] {{0}}>() }}> d = Squeeze(h) }}>(, yes, e, zero) }}""", NUMBERS + [dict(x=big(30))]),
     # ---- positions and sizes ----
     ("an element's position", f"(float[5000] x, seq(float[2]) s) => (float[2] y) {{ {BY_DATA} y = SequenceAt(s, k) }}", [dict(r, s=[f(2) + j for j in range(4)]) for r in NUMBERS]),
     ("an element's position, elements differ", f"(float[5000] x, seq(float[m]) s) => (float[m] y) {{ {BY_DATA} y = SequenceAt(s, k) }}", [dict(r, s=[f(2 + j) + j for j in range(4)]) for r in NUMBERS]),
@@ -314,6 +319,22 @@ def wrong(device, name, graph, runs, known={}, opset=18):
             return f"run {k}: {got}; wanted {want}"
     return ""
 
+
+def programs_of(graph, runs):
+    """How many programs a session makes for these runs, which numpy agrees with."""
+    session = tgrun.InferenceSession(
+        onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> g {graph}').SerializeToString())
+    for feed, want in runs:
+        assert same(session.run(None, feed)[0], want), feed
+    return session.get_stats()["programs"]
+
+
+x = f(40, 3)
+SLIDING = [(dict(x=x, s=np.array([s]), e=np.array([min(s + 4, 40)])), x[s:s + 4]) for s in range(37)]
+COUNTED = [(dict(s=np.array(s), e=np.array(s + 17)), np.arange(s, s + 17, 5)) for s in range(-20, 20)]
+slices = programs_of("(float[40,3] x, int64[1] s, int64[1] e) => (float y) { y = Slice(x, s, e) }", SLIDING)
+counts = programs_of("(int64 s, int64 e) => (int64 y) { d = Constant<value_int = 5>() y = Range(s, e, d) }", COUNTED)
+assert slices <= 3 and counts <= 3, f"{slices} programs for slices of one size, {counts} for counts"
 
 chosen = [c for c in CASES if len(sys.argv) < 2 or sys.argv[1] in c[0]]
 failed = 0
