@@ -89,7 +89,8 @@ const UOp *store_wide(Graph *g, const UOp *root, const Target *t)
                NEW_N(a, const UOp *, root->id + 1) };
     for (uint32_t i = 0; i < n; i++) {
         U u = order[i];
-        if (u->op == UOP_REDUCE && u->arg.i == UOP_ADD && u->dtype == DT_F32 && u->src[0]->op == UOP_MUL) note_sum(&d, u);
+        bool sum = u->op == UOP_REDUCE && u->arg.i == UOP_ADD && u->dtype == DT_F32;
+        if (sum && u->src[0]->op == UOP_MUL) note_sum(&d, u);
     }
     for (uint32_t i = 0; i < n; i++) rebuild(&d, order[i]);
     root = d.map[root->id];

@@ -187,7 +187,9 @@ static uint32_t weights_as_bytes(Graph *g, Case *c, U *out)
     U weights = tensor_const(g, DT_U8, (int64_t[]){ WIDTH, WIDTH }, 2, w, sizeof w, "w");
     Case mine = { c->x, sub(g, cast(g, weights, DT_I32), scalar(g, DT_I32, 121)) };
     U init = row_of(g, c->x, uop_index(g, 2));
-    Loop l = { .body = quantised_step, .user = &mine, .trip = uop_index(g, 12), .most = 12, .states = 1, .init = &init };
+    Loop l = {
+        .body = quantised_step, .user = &mine, .trip = uop_index(g, 12), .most = 12, .states = 1, .init = &init
+    };
     if (!loop_build(g, &l, out, NULL)) return 0;
     U call = out[0]->src[0];
     assert_int_equal(call->op, UOP_CALL);

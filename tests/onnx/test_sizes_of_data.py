@@ -59,7 +59,8 @@ CASES = [
     ("slices that begin and end anywhere",
      "(float[7,5] x, int64[2] s, int64[2] e) => (float y, int64 n) { a = Constant<value_ints = [-1, 0]>() y = Slice(x, s, e, a) n = Shape(y) }",
      [(dict(x=rows(7, 5), s=np.array(s), e=np.array(e)), "")
-      for s, e in (([0, 0], [5, 7]), ([1, 2], [3, 6]), ([2, 3], [4, 7]), ([-2, -9], [99, -1]), ([4, 7], [2, 9]), ([9, 1], [9, 2]))]),
+      for s, e in (([0, 0], [5, 7]), ([1, 2], [3, 6]), ([2, 3], [4, 7]), ([-2, -9], [99, -1]), ([4, 7], [2, 9]),
+                   ([9, 1], [9, 2]))]),
     ("ends alone are found",
      "(float[7,5] x, int64[1] e) => (float y) { s = Constant<value_ints = [1]>() y = Slice(x, s, e) }",
      [(dict(x=rows(7, 5), e=np.array([e])), "") for e in (4, 5, 1, 0, -1, -7, 2**62, -2**62)]),

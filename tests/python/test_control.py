@@ -69,8 +69,10 @@ CASES = [
     ("an iteration writes its place in what it carries", f"""(float[5000] x) => (float[600,2] y, int64 n) <int64[1] z0 = {{0}}, int64[1] all = {{600}}, int64[2] column = {{-1, 1}}> {{ {BY_DATA}
  sizes = Constant<value_ints = [600, 2]>() e = ConstantOfShape<value = float {{0.5}}>(sizes)
  y, n = Loop<body = b (int64 i, bool c, float[600,2] s0, int64 j0) => (bool d, float[600,2] s1, int64 j1) {{ j1 = Add(j0, one) b = Unsqueeze(j0, z0) ends = Unsqueeze(j1, z0) most = Min(ends, all)
-  p = Slice(s0, b, most, z0) size = Shape(p) stop = Squeeze(most) r = Range(j0, stop, one) rows = Reshape(r, column) places = Expand(rows, size) v = Cast<to = 1>(j0) values = Expand(v, size) s1 = ScatterElements<axis = 0>(s0, places, values)
-  g = Less(j1, k) h = If(g)<then_branch = t () => (bool t) {{ t = Constant<value = bool {{1}}>() }}, else_branch = u () => (bool u) {{ u = Constant<value = bool[1] {{0}}>() }}> d = Squeeze(h) }}>(, yes, e, zero) }}""", NUMBERS + [dict(x=big(30))]),
+  p = Slice(s0, b, most, z0) size = Shape(p) stop = Squeeze(most) r = Range(j0, stop, one) rows = Reshape(r, column) places = Expand(rows, size) v = Cast<to = 1>(j0) values = Expand(v, size)
+  s1 = ScatterElements<axis = 0>(s0, places, values)
+  g = Less(j1, k) h = If(g)<then_branch = t () => (bool t) {{ t = Constant<value = bool {{1}}>() }}, else_branch = u () => (bool u) {{ u = Constant<value = bool[1] {{0}}>() }}>
+  d = Squeeze(h) }}>(, yes, e, zero) }}""", NUMBERS + [dict(x=big(30))]),
     # ---- positions and sizes ----
     ("an element's position", f"(float[5000] x, seq(float[2]) s) => (float[2] y) {{ {BY_DATA} y = SequenceAt(s, k) }}", [dict(r, s=[f(2) + j for j in range(4)]) for r in NUMBERS]),
     ("an element's position, elements differ", f"(float[5000] x, seq(float[m]) s) => (float[m] y) {{ {BY_DATA} y = SequenceAt(s, k) }}", [dict(r, s=[f(2 + j) + j for j in range(4)]) for r in NUMBERS]),

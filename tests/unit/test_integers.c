@@ -221,7 +221,8 @@ static void zeros_lie_along_axes(void **state)
         U sink = product_of_zeros(g, rows[i].zx, rows[i].zw), one = sum_integers(g, sink, &vnni);
         eval(&want, g, sink);
         eval(&got, g, one);
-        if (made_of(g, one) != rows[i].made) print_message("zeros %d: made of %s\n", (int)i, dtype_name(made_of(g, one)));
+        if (made_of(g, one) != rows[i].made)
+            print_message("zeros %d: made of %s\n", (int)i, dtype_name(made_of(g, one)));
         assert_int_equal(made_of(g, one), rows[i].made);
         assert_true(got.numel == 60 && want.numel == 60 && !memcmp(got.data, want.data, 60 * 4));
         ref_tensor_free(&want);

@@ -30,8 +30,8 @@ static void a_folder_keeps_them(void **state)
     assert_non_null(mkdtemp(folder));
     Rates first = rates_with(folder), then = rates_with(folder);
     assert_memory_equal(&first, &then, sizeof first);
-    print_message("[ INFO     ] measured %d: %.3g GHz, %g products, %g loads, %g stores a cycle, %g and %g bytes a cycle, "
-                  "%.3g GB/s, %.3g ns a phase\n", first.measured == 1, first.hz / 1e9, first.fma, first.load, first.store,
+    print_message("[ INFO     ] measured %d: %.3g GHz, %g products, %g loads, %g stores a cycle, "
+                  "%g and %g bytes a cycle, %.3g GB/s, %.3g ns a phase\n", first.measured == 1, first.hz / 1e9, first.fma, first.load, first.store,
                   first.l2_rate, first.l3_rate, first.memory_rate / 1e9, first.phase_s * 1e9);
 #ifdef __x86_64__
     assert_int_equal(first.measured, 1);
