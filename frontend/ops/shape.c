@@ -480,11 +480,11 @@ static U slice_by_data(Graph *g, const Ctx *c)
     return x;
 }
 
-/* Element k of a list as an i64 scalar between lo and hi, counted from the end of dim where negative. */
-static U bound_by_data(Graph *g, U list, int64_t k, U dim, U hi)
+/* Element k of a list as an i64 scalar between 0 and dim, counted from the end where negative. */
+static U bound_by_data(Graph *g, U list, int64_t k, U dim)
 {
     U v = cast(g, squeeze(g, slice_i(g, list, 0, k, k + 1), 0), DT_I64), zero = uop_int(g, DT_I64, 0);
-    return clamp(g, where(g, lt(g, v, zero), add(g, v, dim), v), zero, hi);
+    return clamp(g, where(g, lt(g, v, zero), add(g, v, dim), v), zero, dim);
 }
 
 /* Starts or ends that only a run can tell, in steps of 1: the run tells sizes alone, and the part is taken by
@@ -511,10 +511,9 @@ static U slice_by_size(Graph *g, const Ctx *c)
         if (!axis_ok(g, c, "axes", c->in[Slice_axes] ? axes[k] : k, uop_rank(x), &axis)) return NULL;
         if (seen >> axis & 1) return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %lld twice", (long long)axis);
         seen |= UINT64_C(1) << axis;
-        U dim = size_value(g, uop_dim(x, (uint32_t)axis)), from = bound_by_data(g, start, k, dim, dim),
-          to = bound_by_data(g, end, k, dim, dim),
-          size = queried_size(g, c, starts ? Slice_ends : Slice_starts,
-                              max_(g, sub(g, to, from), uop_int(g, DT_I64, 0)));
+        U dim = size_value(g, uop_dim(x, (uint32_t)axis)), from = bound_by_data(g, start, k, dim),
+          to = bound_by_data(g, end, k, dim), length = max_(g, sub(g, to, from), uop_int(g, DT_I64, 0)),
+          size = queried_size(g, c, starts ? Slice_ends : Slice_starts, length);
         if (!size) return NULL;
         x = uop_is_int_const(size, 0) ? slice_i(g, x, axis, 0, 0)
                                       : take(g, x, add(g, iota(g, size, DT_INDEX), cast(g, from, DT_INDEX)), axis);
