@@ -2,9 +2,13 @@
  * clocks, ports and bandwidths depend on the processor's generation, on its memory and on who else is there.
  *
  * Every figure is the best of some short samples, since other programs only slow a sample, and it is rounded to steps
- * of an eighth to a quarter, so that two measurements choose the same kernels. All together take a tenth of a second.
+ * of an eighth to a quarter, so that two measurements choose the same kernels. Memory is read where its lines were
+ * flushed from the caches, since pages that no process has touched yet take longer to come than all samples together.
  * Every build compiles this file with -O2 and without a sanitizer's checks, since they are what it would measure.
  * Without a cache folder nothing is measured: typical_cpu holds, as it does for what there is no memory to measure. */
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,14 +22,13 @@
 #include "graph/base/memory.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     SAMPLES = 7,                    /* of a figure */
     STEPS = 20000,                  /* of the chain that tells the clock, six cycles each */
     TURNS = 2000,                   /* of the loop of products */
     NEAR_BYTES = 8 << 10,           /* which the first cache holds */
-    FAR_LEAST = 64 << 20,           /* which are read from memory */
-    FAR_MOST = 192 << 20,
-    PIECES = 4,                     /* of it; a sample reads one, which is in no cache when it is read again */
+    FAR_BYTES = 8 << 20,            /* which are read from memory */
+    LINE = 64,                      /* bytes of a cache's line, or a part of one */
     PHASES = 20,
     ATTEMPTS = 3,                   /* at figures that are credible */
     ITERATION = 512                 /* bytes of the loops' iterations, at most */
@@ -102,6 +105,24 @@ static const Loops *loops_of(const Machine *m) { return (void)m, &neon; }
 static const Loops *loops_of(const Machine *m) { return (void)m, NULL; }
 #endif
 
+/* The lines leave all caches; clflushopt, where it is known, does not wait for the line before. */
+static void flush(const char *p, size_t bytes)
+{
+#ifdef __x86_64__
+    unsigned a, b = 0, c, d;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && b & 1u << 23)
+        for (size_t i = 0; i < bytes; i += LINE) __asm__ volatile("clflushopt %0" : : "m"(p[i]));
+    else
+        for (size_t i = 0; i < bytes; i += LINE) __asm__ volatile("clflush %0" : : "m"(p[i]));
+    __asm__ volatile("mfence" : : : "memory");
+#elif defined(__aarch64__)
+    for (size_t i = 0; i < bytes; i += LINE) __asm__ volatile("dc civac, %0" : : "r"(p + i) : "memory");
+    __asm__ volatile("dsb sy" : : : "memory");
+#else
+    (void)p, (void)bytes;
+#endif
+}
+
 /* steps 2: 1, 1.5, 2, 3, 4, ..; steps 4: 1, 1.25, 1.5, 1.75, 2, 2.5, .. */
 static double in_steps(double v, int steps)
 {
@@ -175,13 +196,11 @@ static int64_t free_bytes(void)
 static void measure(Rates *f, const Machine *m, Team *team)
 {
     const Loops *by = loops_of(m);
-    size_t near = NEAR_BYTES, second = (size_t)m->l2_bytes / 2 / PAGE * PAGE, third = 0,
-           most = 3 * (size_t)(m->l3_bytes + m->l2_bytes) / PAGE * PAGE;
+    size_t near = NEAR_BYTES, second = (size_t)m->l2_bytes / 2 / PAGE * PAGE, third = 0, most = FAR_BYTES;
     if (m->l3_bytes > 8 * m->l2_bytes) third = 8 * second;
-    most = most < FAR_LEAST ? FAR_LEAST : most > FAR_MOST ? FAR_MOST : most;
-    size_t piece = most / PIECES / PAGE * PAGE;
-    bool far = (int64_t)most <= free_bytes() / 4;
-    if (!far) most = third ? third : second;
+    if (most < second) most = second;
+    if (most < third) most = third;
+    if ((int64_t)most > free_bytes() / 4) return;
     char *memory = by ? cpu_pages_new((int64_t)most) : NULL;
     if (!memory) return;
     double vector = by->vector_bytes;
@@ -196,13 +215,12 @@ static void measure(Rates *f, const Machine *m, Team *team)
         l2 = fmax(l2, rate(sample_loads, &(Sample){ by, memory, second, 4 }, (double)second));
         if (third) l3 = fmax(l3, rate(sample_loads, &(Sample){ by, memory, third, 1 }, (double)third));
         phases = fmax(phases, 1 / together_s(team, &(Sample){ 0 }, PHASES));
-        const Sample next = { by, memory + i % PIECES * piece, piece, 1 };
-        if (far) reads = fmax(reads, (double)piece / together_s(team, &next, 1));
+        flush(memory, FAR_BYTES);
+        reads = fmax(reads, FAR_BYTES / together_s(team, &(Sample){ by, memory, FAR_BYTES, 1 }, 1));
     }
     *f = (Rates){ .hz = in_steps(hz, 4), .fma = in_steps(fma / hz, 2), .load = in_steps(load / hz / vector, 2),
                   .store = in_steps(store / hz / vector, 2), .l2_rate = in_steps(l2 / hz, 4),
-                  .l3_rate = in_steps(l3 / hz, 4), .memory_rate = far ? in_steps(reads, 4) : f->memory_rate,
-                  .phase_s = in_steps(1 / phases, 4), .measured = 1 };
+                  .l3_rate = in_steps(l3 / hz, 4), .memory_rate = in_steps(reads, 4), .phase_s = in_steps(1 / phases, 4), .measured = 1 };
     if (!third) f->l3_rate = f->memory_rate / hz / team_size(team);
     cpu_pages_free(memory, (int64_t)most);
 }
