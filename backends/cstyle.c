@@ -1,7 +1,6 @@
 /* The walk over instructions and the scalar expressions that C-like languages share. To add an op: a row in simple[] or
  * a case in cr_op. */
 #include "backends/cstyle.h"
-#include "graph/base/number.h"
 #include "graph/guard.h"
 
 #include <math.h>
@@ -23,29 +22,20 @@ enum {
 
 const char *cr_text(CRender *r, const char *fmt, ...)
 {
-    va_list ap, again;
+    va_list ap;
     va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = number_vprint(NULL, 0, fmt, ap);
+    const char *s = arena_vprintf(r->arena, fmt, ap);
     va_end(ap);
-    char *s = arena_alloc(r->arena, (size_t)n + 1);
-    number_vprint(s, (size_t)n + 1, fmt, again);
-    va_end(again);
     return s;
 }
 
 void cr_line(CRender *r, const char *fmt, ...)
 {
-    va_list ap, again;
+    va_list ap;
+    for (int i = 0; i < r->depth; i++) text_bytes(r->out, "    ", 4);
     va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = number_vprint(NULL, 0, fmt, ap);
+    text_vadd(r->out, fmt, ap);
     va_end(ap);
-    char few[512], *s = (size_t)n < sizeof few ? few : arena_alloc(r->arena, (size_t)n + 1);
-    number_vprint(s, (size_t)n + 1, fmt, again);
-    va_end(again);
-    text_add(r->out, "%*s", r->depth * 4, "");
-    text_bytes(r->out, s, (size_t)n);
     text_bytes(r->out, "\n", 1);
 }
 

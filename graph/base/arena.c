@@ -78,16 +78,25 @@ char *arena_strndup(Arena *a, const char *s, size_t n)
 
 char *arena_strdup(Arena *a, const char *s) { return arena_strndup(a, s, strlen(s)); }
 
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
+{
+    char few[256];
+    va_list again;
+    va_copy(again, ap);
+    int n = number_vprint(few, sizeof few, fmt, ap);
+    char *p = arena_alloc(a, (size_t)n + 1);
+    if ((size_t)n < sizeof few) memcpy(p, few, (size_t)n + 1);
+    else number_vprint(p, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return p;
+}
+
 char *arena_printf(Arena *a, const char *fmt, ...)
 {
-    va_list ap, again;
+    va_list ap;
     va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = number_vprint(NULL, 0, fmt, ap);
+    char *p = arena_vprintf(a, fmt, ap);
     va_end(ap);
-    char *p = arena_alloc(a, (size_t)n + 1);
-    number_vprint(p, (size_t)n + 1, fmt, again);
-    va_end(again);
     return p;
 }
 

@@ -18,6 +18,7 @@ void *arena_alloc(Arena *a, size_t size);                 /* zeroed, 16-byte ali
 void *arena_copy(Arena *a, const void *data, size_t size);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_strndup(Arena *a, const char *s, size_t n);
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap) __attribute__((nonnull(2)));
 char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3), nonnull(2)));
 ArenaMark arena_mark(const Arena *a);
 void arena_release(Arena *a, ArenaMark mark);             /* everything allocated after the mark is gone */

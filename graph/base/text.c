@@ -22,20 +22,26 @@ void text_bytes(Text *t, const char *s, size_t n)
     t->s[t->len += n] = 0;
 }
 
+void text_vadd(Text *t, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    grow(t, 160);
+    int n = number_vprint(t->s + t->len, t->cap - t->len, fmt, ap);
+    if ((size_t)n >= t->cap - t->len) {
+        grow(t, (size_t)n);
+        number_vprint(t->s + t->len, t->cap - t->len, fmt, again);
+    }
+    va_end(again);
+    t->len += (size_t)n;
+}
+
 void text_add(Text *t, const char *fmt, ...)
 {
     va_list ap;
-    grow(t, 160);
     va_start(ap, fmt);
-    int n = number_vprint(t->s + t->len, t->cap - t->len, fmt, ap);
+    text_vadd(t, fmt, ap);
     va_end(ap);
-    if ((size_t)n >= t->cap - t->len) {
-        grow(t, (size_t)n);
-        va_start(ap, fmt);
-        number_vprint(t->s + t->len, t->cap - t->len, fmt, ap);
-        va_end(ap);
-    }
-    t->len += (size_t)n;
 }
 
 void text_free(Text *t)

@@ -1,7 +1,10 @@
 /* graph/base/number: where the host's locale parts decimals by a comma, kernels and graphs are still written in the C
  * locale, and the host's locale stays. */
+#include <limits.h>
 #include <locale.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,8 +46,40 @@ static void numbers_have_points(void **state)
     setlocale(LC_ALL, "C");
 }
 
+/* As snprintf writes it, into any size. */
+static void as_printf(const char *fmt, ...)
+{
+    for (size_t size = 0; size < 40; size++) {
+        char ours[64], theirs[64];
+        va_list ap, again;
+        memset(ours, '#', sizeof ours), memset(theirs, '#', sizeof theirs);
+        va_start(ap, fmt);
+        va_copy(again, ap);
+        assert_int_equal(number_vprint(ours, size, fmt, ap), vsnprintf(theirs, size, fmt, again));
+        va_end(again);
+        va_end(ap);
+        assert_memory_equal(ours, theirs, sizeof ours);
+    }
+}
+
+static void plain_formats(void **state)
+{
+    (void)state;
+    as_printf("");
+    as_printf("plain");
+    as_printf("%s = %s;", "value", "");
+    as_printf("%d %d %d %u", 0, INT_MIN, INT_MAX, UINT_MAX);
+    as_printf("%ld %ld %lu", LONG_MIN, LONG_MAX, ULONG_MAX);
+    as_printf("%lld", LLONG_MIN);
+    as_printf("%lld%lld", LLONG_MAX, 7ll);
+    as_printf("%c%c%%%s", 'a', 'b', "c");
+    as_printf("100%% %d%%", 100);
+    as_printf("%5d|%-4s|%.2f|%x", 42, "ab", 1.5, 255);
+    as_printf("%.*s %08lx", 2, "abc", 0xbeeful);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(numbers_have_points) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(numbers_have_points), cmocka_unit_test(plain_formats) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
