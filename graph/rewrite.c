@@ -191,49 +191,49 @@ const UOp *ruleset_apply(const RuleSet *set, Graph *g, const UOp *u, void *user)
 /* ---- the driver ---- */
 
 typedef struct { const UOp *from, *now; uint32_t next, steps; } Frame;
-typedef struct { const UOp *from, *to; } MemoSlot;
+enum { MEMO_BLOCK = 32 };             /* ids */
 struct Rewriter {
     Graph *g;
     const RuleSet *set;
     void *user;
     unsigned flags;
-    MemoSlot *memo;
-    uint32_t memo_bits, memo_count;
+    const UOp **memo;                   /* blocks of results by id, NULL where there is none yet */
+    uint32_t *memo_block, memo_blocks;  /* by id / MEMO_BLOCK: 1 and the place in memo, or 0 */
+    uint32_t memo_used, memo_cap;
     Frame *frame;
     uint32_t top, cap;
     const UOp **src;
     uint32_t src_cap;
 };
 
-/* Sixteen neighbouring ids share a place, since nodes made together are requested together; the places are spread. */
-static MemoSlot *memo_slot(const Rewriter *r, const UOp *u)
+/* Nodes made together are requested together: what blocks of ids became lies together too. NULL: nothing of them. */
+static const UOp **memo_of(const Rewriter *r, const UOp *u)
 {
-    uint32_t mask = (1u << r->memo_bits) - 1,
-             i = ((((u->id >> 4) * 0x9e3779b1u) >> (36 - r->memo_bits)) << 4) | (u->id & 15);
-    while (r->memo[i].from && r->memo[i].from != u) i = (i + 1) & mask;
-    return &r->memo[i];
+    uint32_t block = u->id / MEMO_BLOCK < r->memo_blocks ? r->memo_block[u->id / MEMO_BLOCK] : 0;
+    return block ? r->memo + (size_t)(block - 1) * MEMO_BLOCK + u->id % MEMO_BLOCK : NULL;
 }
 
-static const UOp *memo_get(const Rewriter *r, const UOp *u) { return memo_slot(r, u)->to; }
-
-static void memo_grow(Rewriter *r)
+static const UOp *memo_get(const Rewriter *r, const UOp *u)
 {
-    MemoSlot *old = r->memo;
-    uint32_t n = 1u << r->memo_bits++;
-    r->memo = mem_zeros((size_t)n * 2, sizeof *r->memo);
-    for (uint32_t i = 0; i < n; i++)
-        if (old[i].from) *memo_slot(r, old[i].from) = old[i];
-    mem_free(old);
+    const UOp **to = memo_of(r, u);
+    return to ? *to : NULL;
 }
 
 static void memo_put(Rewriter *r, const UOp *from, const UOp *to)
 {
-    MemoSlot *s = memo_slot(r, from);
-    if (!s->from && ++r->memo_count * 2 > 1u << r->memo_bits) {
-        memo_grow(r);
-        s = memo_slot(r, from);
+    uint32_t at = from->id / MEMO_BLOCK, blocks = r->memo_blocks;
+    if (at >= blocks) {
+        r->memo_blocks = at + at / 2 + 4;
+        r->memo_block = mem_grow(r->memo_block, r->memo_blocks * sizeof *r->memo_block);
+        memset(r->memo_block + blocks, 0, (r->memo_blocks - blocks) * sizeof *r->memo_block);
     }
-    *s = (MemoSlot){ from, to };
+    if (!r->memo_block[at]) {
+        if (r->memo_used == r->memo_cap)
+            r->memo = mem_grow(r->memo, (r->memo_cap = 2 * r->memo_cap + 4) * MEMO_BLOCK * sizeof *r->memo);
+        memset(r->memo + (size_t)r->memo_used * MEMO_BLOCK, 0, MEMO_BLOCK * sizeof *r->memo);
+        r->memo_block[at] = ++r->memo_used;
+    }
+    *memo_of(r, from) = to;
 }
 
 static void push(Rewriter *r, const UOp *u)
@@ -301,13 +301,13 @@ static const UOp *drive(Rewriter *r, const UOp *root)
 
 static void start(Rewriter *r, Graph *g, const RuleSet *set, unsigned flags, void *user)
 {
-    *r = (Rewriter){ .g = g, .set = set, .flags = flags, .user = user, .memo_bits = 6 };
-    r->memo = mem_zeros((size_t)1 << r->memo_bits, sizeof *r->memo);
+    *r = (Rewriter){ .g = g, .set = set, .flags = flags, .user = user };
 }
 
 static void stop(Rewriter *r)
 {
     mem_free(r->memo);
+    mem_free(r->memo_block);
     mem_free(r->frame);
     mem_free(r->src);
 }

@@ -16,10 +16,14 @@
 
 const char axis_letter[AXIS_COUNT] = { 'g', 'l', 'w', 't', 'L', 'R', 'G', 'u', 'r' };
 
+/* hash: of the node; next_id: the node's id and 1, 0 where the slot is free */
+typedef struct { uint32_t hash, next_id; } Slot;
+
 struct Graph {
     Arena *arena;
     const UOp **node;
-    uint32_t count, cap, *slot, slots;
+    uint32_t count, cap, slots;
+    Slot *slot;
     uint32_t *origin, at;               /* by id, or NULL; of what is built now */
     Map blob, shape;
     BufferInfo *buffer;
@@ -150,24 +154,28 @@ static uint32_t mix(uint32_t h, uint64_t v)
     return (uint32_t)(x ^ x >> 32) * 0x85ebca6bu + 0x7f4a7c15u;
 }
 
-static bool same(const UOp *u, uint32_t hash, Op op, DType dtype, uint16_t tag, Arg arg, const UOp *const *src,
-                 uint32_t n)
+static bool same(const UOp *u, Op op, DType dtype, uint16_t tag, Arg arg, const UOp *const *src, uint32_t n)
 {
-    return u->hash == hash && u->op == op && u->dtype == dtype && u->tag == tag && u->nsrc == n && u->arg.i == arg.i &&
+    return u->op == op && u->dtype == dtype && u->tag == tag && u->nsrc == n && u->arg.i == arg.i &&
         u->arg.blob == arg.blob && (!n || !memcmp(u->src, src, n * sizeof *src));
+}
+
+static Slot *slot_free(Graph *g, uint32_t hash)
+{
+    uint32_t i = hash & (g->slots - 1);
+    while (g->slot[i].next_id) i = (i + 1) & (g->slots - 1);
+    return &g->slot[i];
 }
 
 static void slots_grow(Graph *g)
 {
-    uint32_t slots = 2 * g->slots, *old = g->slot;
-    g->slot = memset(mem_beside(g, slots * sizeof *g->slot), 0, slots * sizeof *g->slot);
-    g->slots = slots;
+    uint32_t slots = g->slots;
+    Slot *old = g->slot;
+    g->slots = 2 * slots;
+    g->slot = memset(mem_beside(g, g->slots * sizeof *g->slot), 0, g->slots * sizeof *g->slot);
+    for (uint32_t k = 0; k < slots; k++)
+        if (old[k].next_id) *slot_free(g, old[k].hash) = old[k];
     mem_free(old);
-    for (uint32_t id = 0; id < g->count; id++) {
-        uint32_t i = g->node[id]->hash & (g->slots - 1);
-        while (g->slot[i]) i = (i + 1) & (g->slots - 1);
-        g->slot[i] = id + 1;
-    }
 }
 
 static void nodes_grow(Graph *g)
@@ -222,15 +230,15 @@ static const UOp *intern(Graph *g, Op op, DType dtype, uint16_t tag, Arg arg, co
         mix(mix((uint32_t)op << 16 | (uint32_t)dtype << 8 | tag, (uint64_t)arg.i), arg.blob ? arg.blob->hash : 0), n);
     for (uint32_t k = 0; k < n; k++) hash = mix(hash, src[k]->hash);
     if (g->count * 2 >= g->slots) slots_grow(g);
-    uint32_t i = hash & (g->slots - 1);
-    for (; g->slot[i]; i = (i + 1) & (g->slots - 1))
-        if (same(g->node[g->slot[i] - 1], hash, op, dtype, tag, arg, src, n)) return g->node[g->slot[i] - 1];
-    /* may intern sizes: the slot is searched again */
+    for (uint32_t i = hash & (g->slots - 1); g->slot[i].next_id; i = (i + 1) & (g->slots - 1)) {
+        const UOp *u = g->slot[i].hash == hash ? g->node[g->slot[i].next_id - 1] : NULL;
+        if (u && same(u, op, dtype, tag, arg, src, n)) return u;
+    }
+    /* may intern sizes: the slot is searched after them */
     const Shape *shape = derive_shape(g, op, arg, src, n);
     Bounds b = derive_bounds(op, dtype, arg, src, n);
     if (g->count == g->cap) nodes_grow(g);
     if (g->count * 2 >= g->slots) slots_grow(g);
-    for (i = hash & (g->slots - 1); g->slot[i];) i = (i + 1) & (g->slots - 1);
     UOp *u = arena_alloc(g->arena, sizeof *u + n * sizeof *src);
     *u = (UOp){ .id = g->count,
                 .hash = hash,
@@ -246,7 +254,7 @@ static const UOp *intern(Graph *g, Op op, DType dtype, uint16_t tag, Arg arg, co
     if (n) memcpy(u->src, src, n * sizeof *src);
     if (g->origin) g->origin[g->count] = origin_of(g, src, n);
     g->node[g->count] = u;
-    g->slot[i] = ++g->count;
+    *slot_free(g, hash) = (Slot){ hash, ++g->count };
     return u;
 }
 
