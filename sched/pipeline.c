@@ -82,18 +82,19 @@ void schedule_free(Schedule *s)
     mem_free(s);
 }
 
-static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Dump *dump, Placements *placements)
+static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Dump *dump, Placements *placements,
+                       Rangeify **swept)
 {
     dump_graph(dump, "graph", g, sink);
     TRY(sched_callify(&sink, g, sink, t));
     dump_graph(dump, "callify", g, sink);
     TRY(check(g, sink, VERIFY_TENSOR));
     TRY(watch_check());
-    TRY(sched_functions(&sink, placements, g, sink, t));
+    TRY(sched_functions(&sink, placements, swept, g, sink, t));
     dump_graph(dump, "functions", g, sink);
     TRY(check(g, sink, VERIFY_TENSOR));
     TRY(watch_check());
-    TRY(sched_rangeify(s, g, sink, t, placements));
+    TRY(sched_rangeify(s, g, sink, t, placements, *swept));
     dump_schedule(dump, "rangeify", s);
     dump_calls(dump, s);
     TRY(check_schedule(s, VERIFY_RANGEIFY));
@@ -112,7 +113,9 @@ static TgStatus schedule(Schedule **out, Graph *g, const UOp *sink, const Target
     Schedule *s = mem_zeros(1, sizeof *s);
     s->g = g;
     Placements placements = { 0 };
-    TgStatus status = stages(s, g, sink, t, dump, &placements);
+    Rangeify *swept = NULL;
+    TgStatus status = stages(s, g, sink, t, dump, &placements, &swept);
+    rangeify_free(swept);
     placements_free(&placements);
     if (status == TG_OK) *out = s;
     else schedule_free(s);

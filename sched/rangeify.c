@@ -190,8 +190,10 @@ static const UOp *output_place(Rangeify *r, const UOp *u)
                                            .name = "" });
 }
 
-static void begin(Rangeify *r)
+static Rangeify *rangeify_new(Graph *g, const Target *t, Placements *placements)
 {
+    Rangeify *r = mem_new(sizeof *r);
+    *r = (Rangeify){ .g = g, .target = t, .placements = placements };
     r->arena = arena_new();
     r->nnode = graph_count(r->g);
     r->inst = NEW_N(r->arena, Inst *, r->nnode);
@@ -208,16 +210,19 @@ static void begin(Rangeify *r)
     r->cost = NEW_N(r->arena, float, r->nnode);
     r->depth = NEW_N(r->arena, uint16_t, r->nnode);
     r->simplify = rewriter_new(r->g, rules_symbolic(), NULL);
+    return r;
 }
 
-static void end(Rangeify *r)
+void rangeify_free(Rangeify *r)
 {
+    if (!r) return;
     functions_free(r);
     rewriter_free(r->simplify);
     mem_free(r->all);
     mem_free(r->place);
     mem_free(r->cut);
     arena_free(r->arena);
+    mem_free(r);
 }
 
 static TgStatus sweep(Rangeify *r, const UOp *sink)
@@ -233,16 +238,16 @@ static TgStatus sweep(Rangeify *r, const UOp *sink)
     return graph_error(r->g);
 }
 
-TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Placements *placements)
+TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Placements *placements,
+                        Rangeify *swept)
 {
-    Rangeify r = { .g = g, .target = t, .placements = placements };
-    begin(&r);
-    TgStatus status = sweep(&r, sink);
-    if (status == TG_OK) status = cut_kernels(&r, out);
+    Rangeify *r = swept ? swept : rangeify_new(g, t, placements);
+    TgStatus status = swept ? TG_OK : sweep(r, sink);
+    if (status == TG_OK) status = cut_kernels(r, out);
     out->noutput = sink_values(sink);
     out->output = NEW_N(graph_arena(g), const UOp *, sink->nsrc + 1);
-    for (uint32_t k = 0; k < out->noutput && status == TG_OK; k++) out->output[k] = output_place(&r, sink->src[k]);
-    end(&r);
+    for (uint32_t k = 0; k < out->noutput && status == TG_OK; k++) out->output[k] = output_place(r, sink->src[k]);
+    if (!swept) rangeify_free(r);
     return status;
 }
 
@@ -263,15 +268,17 @@ static void keep_homes(const Rangeify *r, Placements *placements)
     }
 }
 
-TgStatus sched_functions(const UOp **out, Placements *placements, Graph *g, const UOp *sink, const Target *t)
+TgStatus sched_functions(const UOp **out, Placements *placements, Rangeify **swept, Graph *g, const UOp *sink,
+                         const Target *t)
 {
-    Rangeify r = { .g = g, .target = t };
+    Rangeify *r = rangeify_new(g, t, NULL);
     uint32_t buffers = graph_buffer_count(g);
-    begin(&r);
-    TgStatus status = sweep(&r, sink);
-    if (status == TG_OK) keep_homes(&r, placements);
-    end(&r);
+    TgStatus status = sweep(r, sink);
+    if (status == TG_OK) keep_homes(r, placements), *out = graph_blocks(g, sink, placements);
+    r->placements = placements;
+    *swept = status == TG_OK && *out == sink ? r : NULL;
+    if (*swept) return graph_error(g);
+    rangeify_free(r);
     graph_drop_buffers(g, buffers);
-    if (status == TG_OK) *out = graph_blocks(g, sink, placements);
     return status == TG_OK ? graph_error(g) : status;
 }

@@ -40,7 +40,7 @@ typedef struct {
 /* GETTUPLEs by number, NULL where there is none */
 typedef struct { const UOp **of; uint32_t n; } Results;
 
-typedef struct {
+struct Rangeify {
     Graph *g;
     Arena *arena;
     const Target *target;
@@ -66,7 +66,7 @@ typedef struct {
     struct Body *body;                 /* FUNCTIONs that are scheduled (function.c) */
     Results *results;                  /* by node id of a CALL */
     const UOp **copied;                /* make_kernel's: by node id, what a node became; NULL between kernels */
-} Rangeify;
+};
 
 /* facts.c */
 bool node_is_leaf(const UOp *u);

@@ -74,10 +74,16 @@ typedef struct {
 bool made_of_constants(Constants *c, Graph *g, const UOp *u);            /* u has one shape, and no input is below it */
 /* reads.c: no value is made of more tensors that lie in memory */
 const UOp *limit_reads(Graph *g, const UOp *sink, uint32_t most);
-/* parts that repeat, as FUNCTIONs (graph/blocks.h) */
-TgStatus sched_functions(const UOp **out, Placements *placements, Graph *g, const UOp *sink, const Target *t);
-/* placements: as sched_functions found them; NULL: none */
-TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Placements *placements);
+/* What rangeify knows of a graph before there are kernels (rangeify.h). */
+typedef struct Rangeify Rangeify;
+void rangeify_free(Rangeify *r);                                         /* or NULL */
+/* Parts that repeat, as FUNCTIONs (graph/blocks.h), and where values live. Where nothing repeats, *swept is what
+ * sched_rangeify would find again; else NULL. */
+TgStatus sched_functions(const UOp **out, Placements *placements, Rangeify **swept, Graph *g, const UOp *sink,
+                         const Target *t);
+/* placements, swept: as sched_functions found them; NULL: none. The caller frees them. */
+TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Placements *placements,
+                        Rangeify *swept);
 /* zeros that layout puts around a value, at most, on a side of an axis */
 enum { HALO_MAX = 8 };
 /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */

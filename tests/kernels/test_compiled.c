@@ -138,7 +138,7 @@ static bool schedule(RandomGraph *rg, Schedule *s, const Target *t)
 {
     const UOp *sink = rg->sink;
     s->g = rg->g;
-    return sched_callify(&sink, rg->g, sink, t) == TG_OK && sched_rangeify(s, rg->g, sink, t, NULL) == TG_OK &&
+    return sched_callify(&sink, rg->g, sink, t) == TG_OK && sched_rangeify(s, rg->g, sink, t, NULL, NULL) == TG_OK &&
         sched_layout(s, t) == TG_OK;
 }
 

@@ -125,7 +125,7 @@ static Schedule *plain_schedule(RandomGraph *rg, const Target *t)
     const UOp *sink;
     s->g = rg->g;
     assert_int_equal(sched_callify(&sink, rg->g, rg->sink, t), TG_OK);
-    assert_int_equal(sched_rangeify(s, rg->g, sink, t, NULL), TG_OK);
+    assert_int_equal(sched_rangeify(s, rg->g, sink, t, NULL, NULL), TG_OK);
     return s;
 }
 
@@ -142,6 +142,7 @@ static bool agrees(RandomGraph *rg, const UOp *sink, const UOp *tensors, const T
 {
     RefTensor want[16];
     Placements placements = { 0 };
+    Rangeify *swept = NULL;
     Schedule *s = *out = mem_zeros(1, sizeof *s);
     Memory m = { 0 };
     Place at = { seed, "rangeify", NULL, NULL, NULL };
@@ -151,8 +152,9 @@ static bool agrees(RandomGraph *rg, const UOp *sink, const UOp *tensors, const T
     bool ok = graph_error(rg->g) == TG_OK && went(&at, ref_eval(want, rg->g, tensors->src, tensors->nsrc, &in));
     if (!ok) return false;
     ok = went(&at, sched_callify(&sink, rg->g, sink, t)) &&
-        went(&at, sched_functions(&sink, &placements, rg->g, sink, t)) &&
-        went(&at, sched_rangeify(s, rg->g, sink, t, &placements));
+        went(&at, sched_functions(&sink, &placements, &swept, rg->g, sink, t)) &&
+        went(&at, sched_rangeify(s, rg->g, sink, t, &placements, swept));
+    rangeify_free(swept);
     ok = ok && schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     m = (Memory){ 0 };

@@ -94,7 +94,7 @@ static bool stages_agree(RandomGraph *rg, const RefTensor *want, uint64_t seed, 
     const UOp *sink = rg->sink;
     Place at = { seed, "rangeify", NULL, NULL, NULL };
     s->g = rg->g;
-    bool ok = went(&at, sched_callify(&sink, rg->g, sink, t)) && went(&at, sched_rangeify(s, rg->g, sink, t, NULL)) &&
+    bool ok = went(&at, sched_callify(&sink, rg->g, sink, t)) && went(&at, sched_rangeify(s, rg->g, sink, t, NULL, NULL)) &&
         schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     m = (Memory){ 0 };

@@ -28,7 +28,7 @@ static TgStatus pack_all(Graph *g, U value, uint32_t *constants)
     const UOp *sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &value, 1);
     TgStatus status = TG_OK;
     assert_int_equal(sched_callify(&sink, g, sink, &target), TG_OK);
-    assert_int_equal(sched_rangeify(s, g, sink, &target, NULL), TG_OK);
+    assert_int_equal(sched_rangeify(s, g, sink, &target, NULL, NULL), TG_OK);
     assert_int_equal(sched_layout(s, &target), TG_OK);
     *constants = 0;
     for (uint32_t i = 0; i < s->count; i++)
