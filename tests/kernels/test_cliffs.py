@@ -197,6 +197,11 @@ text = dump([helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2]
             {"w": np.ones((128, 64, 2, 2), "f4")}, "plan")
 check("lines of a picture go outside of the channels that read them", "threads 64" in text)
 
+# The greatest of each of few columns: four rows at a time, whole vectors of them, whose results do not wait.
+for few in (2, 3, 4, 7):
+    text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"])], [1000, 100, few], {"axes": np.array([1])}, "optimize")
+    check(f"{few} columns are reduced four rows at a time", "SPLIT 2 4 UNROLL" in text and f"SPLIT 1 {min(few, 4)} UPCAST" in text)
+
 # A column of rows that lie far from each other: several vectors of a line, though their number divides nothing.
 text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)], [1470, 1686], {"axes": np.array([0])}, "plan")
 check("a reduce across lines takes whole ones", "threads 53" in text or "threads 27" in text)      # of 32 or 64 columns
