@@ -3,8 +3,8 @@
  *
  * Polynomials of f32 are straight code of MULACC, WHERE, shifts and casts, so that a vector of lanes stays a vector;
  * their coefficients are our own least-maximum fits over the interval that the comment names, and
- * tests/rules/test_math.c holds their error (in ulp, against double precision) under a bound. f64 and POW stay whole
- * for the library. Each row takes an op away that none brings back, or narrows to a type that no row widens.
+ * tests/rules/test_math.c holds their error (in ulp, against double precision) under a bound. f64 stays whole for the
+ * library. Each row takes an op away that none brings back, or narrows to a type that no row widens.
  */
 #include "graph/rules/pat.h"
 #include "graph/rules/rules.h"
@@ -184,6 +184,57 @@ static V log2_f32(Graph *g, V a)
     return pick(g, ALU2(g, CMPNE, a, num(g, a, 0)), r, num(g, a, -INFINITY));
 }
 
+/* ---- a^b ---- */
+
+/* log2(size) in double precision, size >= 0 with the bits' sign cleared: size = 2^n * (1 + f) as above, log2(1 + f) =
+ * s * q(s * s) for s = f / (2 + f), within 5e-12 of it. */
+static V log2_f64(Graph *g, V size)
+{
+    static const double q[] = { 2.885390081790142, 0.961796673266225, 0.5770836003423215, 0.41167174509385845,
+                                0.3407489933693298 };
+    V tiny = less(g, size, num(g, size, 0x1p-126));
+    V i = bits(g, pick(g, tiny, times(g, size, 0x1p23), size), DT_I32),
+      n = shr(g, ALU2(g, ADD, i, word(g, i, -0x3f3504f3)), 23);
+    V f = plus(g, bits(g, ALU2(g, ADD, i, ALU2(g, MUL, n, word(g, n, -(1 << 23)))), DT_F32), -1);
+    V whole = add(g, cast_to(g, DT_F32, n), pick(g, tiny, num(g, f, -23), num(g, f, 0)));
+    V d = cast_to(g, DT_F64, f), s = ALU2(g, DIV, d, plus(g, d, 2));
+    V r = mad(g, s, polynomial(g, mul(g, s, s), q, 5), cast_to(g, DT_F64, whole));
+    V wide = cast_to(g, DT_F64, size);
+    r = pick(g, less(g, wide, num(g, wide, INFINITY)), r, wide);
+    return pick(g, ALU2(g, CMPNE, wide, num(g, wide, 0)), r, num(g, r, -INFINITY));
+}
+
+/* 2^t of a double, of which an f32 is left: 0 and Inf beyond +-160. Within 2e-9 of it before it is rounded. */
+static V exp2_f64(Graph *g, V t)
+{
+    static const double k[] = { 1.0000000005585945,    0.6931472058869188,    0.24022646867818434, 0.05550328450795914,
+                                0.009618490395108302, 0.0013400063306631374, 0.0001534569685341209 };
+    const double magic = 0x1.8p52;                  /* leaves the nearest integer in the low bits */
+    V top = num(g, t, 160), low = num(g, t, -160);
+    t = pick(g, less(g, top, t), top, t);
+    t = pick(g, less(g, t, low), low, t);
+    V shifted = plus(g, t, magic), f = add(g, t, times(g, plus(g, shifted, -magic), -1)), n = bits(g, shifted, DT_I64);
+    V power = bits(g, shl(g, ALU2(g, ADD, n, word(g, n, 1023)), 52), DT_F64);
+    return cast_to(g, DT_F32, mul(g, polynomial(g, f, k, 7), power));
+}
+
+/* As C's pow has it: 2^(b log2|a|); the sign is a's where b is an odd integer; NaN where a is negative and finite and b
+ * no integer; 1 where b is 0 or a is 1, whatever the other is. */
+static V pow_f32(Graph *g, V a, V b)
+{
+    bool fixed = uop_is_const(b) && isfinite(uop_const_float(b)) && uop_const_float(b) != 0;
+    V i = bits(g, a, DT_I32), size = bits(g, and_(g, i, 0x7fffffff), DT_F32);
+    V t = mul(g, log2_f64(g, size), cast_to(g, DT_F64, b));
+    if (!fixed) t = pick(g, ALU2(g, CMPNE, cast_to(g, DT_F64, size), num(g, t, 1)), t, num(g, t, 0));
+    V r = exp2_f64(g, t), broken = ALU2(g, CMPNE, b, ALU1(g, TRUNC, b)),
+      odd = ALU2(g, CMPNE, b, times(g, ALU1(g, TRUNC, times(g, b, 0.5)), 2)), none = word(g, i, 0);
+    V sign = pick(g, broken, none, pick(g, odd, and_(g, i, 0x80000000), none));
+    r = bits(g, ALU2(g, XOR, bits(g, r, DT_I32), sign), DT_F32);
+    V negative = pick(g, less(g, num(g, a, -INFINITY), a), less(g, a, num(g, a, 0)), uop_const_like(g, DT_BOOL, 0));
+    r = pick(g, broken, pick(g, negative, num(g, a, NAN), r), r);
+    return fixed ? r : pick(g, ALU2(g, CMPNE, b, num(g, b, 0)), r, num(g, a, 1));
+}
+
 /* ---- sin(a) ---- */
 
 typedef struct { V n, r; } Quadrant;        /* |a| = n * pi/2 + r, n modulo 4 as i32, r an f64 of at most pi/4 */
@@ -290,6 +341,7 @@ static bool by_polynomial(const Match *m) { return m->root->dtype == DT_F32 && !
 static bool exp2_by_polynomial(const Match *m) { return by_polynomial(m) && !options(m)->whole_exp2; }
 static V make_exp2(const Match *m) { return exp2_f32(m->g, m->slot[X]); }
 static V make_log2(const Match *m) { return log2_f32(m->g, m->slot[X]); }
+static V make_pow(const Match *m) { return pow_f32(m->g, m->slot[X], m->slot[Y]); }
 static V make_sin(const Match *m) { return sin_f32(m->g, m->slot[X]); }
 
 static const Rule polynomials[] = {
@@ -299,6 +351,7 @@ static const Rule polynomials[] = {
     { "scaled",   P(MUL, x, y), NULL, NULL, scaled },
     { "log2-f32", P(LOG2, x), NULL, by_polynomial, make_log2 },
     { "sin-f32",  P(SIN, x),  NULL, by_polynomial, make_sin },
+    { "pow-f32",  P(POW, x, y), NULL, by_polynomial, make_pow },
 };
 const RuleTable table_polynomials = RULES(polynomials);
 

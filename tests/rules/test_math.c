@@ -30,29 +30,38 @@ static const Function function[] = {
 typedef struct {
     const UOp **order;
     uint32_t n;
-    const UOp *x, *root;
+    const UOp *x, *y, *root;    /* y: of a power; else NULL */
     int64_t *value;
     Arena *arena;
 } Code;
 
-static double run(Code *c, double x)
+static double run_two(Code *c, double x, double y)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         const UOp *u = c->order[i];
         int64_t v[3] = { 0 };
-        for (uint32_t k = 0; k < u->nsrc && k < 3 && u != c->x; k++) v[k] = c->value[u->src[k]->id];
-        if (u == c->x) c->value[u->id] = scalar_of(x);
+        for (uint32_t k = 0; k < u->nsrc && k < 3 && u != c->x && u != c->y; k++) v[k] = c->value[u->src[k]->id];
+        if (u == c->x || u == c->y) c->value[u->id] = scalar_of(u == c->x ? x : y);
         else if (u->op != UOP_STACK) assert_true(eval_node(u, v, &c->value[u->id]));
     }
     return scalar_real(c->value[c->root->id]);
 }
 
+static double run(Code *c, double x) { return run_two(c, x, 0); }
+
+static Code code_from(Graph *g, Code c, U whole, const SelectOptions *o)
+{
+    c.arena = arena_new();
+    c.root = graph_rewrite(g, whole, rules_select(), 0, (void *)(uintptr_t)o);
+    c.order = uop_toposort(g, &c.root, 1, c.arena, &c.n);
+    c.value = NEW_N(c.arena, int64_t, graph_count(g));
+    return c;
+}
+
 static Code code_of(Graph *g, const Function *f, const SelectOptions *o)
 {
-    Code c = { .x = uop_param(g, DT_F32, NULL, 0, 0), .arena = arena_new() };
-    c.root = graph_rewrite(g, f->build(g, c.x), rules_select(), 0, (void *)(uintptr_t)o);
-    c.order = uop_toposort(g, &c.root, 1, c.arena, &c.n);
-    c.value = NEW_N(c.arena, int64_t, c.root->id + 1);
+    U x = uop_param(g, DT_F32, NULL, 0, 0);
+    Code c = code_from(g, (Code){ .x = x }, f->build(g, x), o);
     for (uint32_t i = 0; i < c.n; i++) {
         Op op = (Op)c.order[i]->op;
         assert_true(op != UOP_LOG2 && op != UOP_SIN);
@@ -258,10 +267,57 @@ static void rounded_floats_stay_floats(void **state)
     }
 }
 
+/* Of a power: hard bases and exponents with each other, and any with any; a constant exponent too. */
+static double worst_power(Code *c, const double *fixed, double *at)
+{
+    static const double hard[] = { 0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 2.5, -2.5, 127, -127, 149, -149, 150, 1e4,
+                                   -1e4, 16777215, -16777215, 16777216, 1e30, -1e30, INFINITY, -INFINITY, NAN, 0x1p-149,
+                                   -0x1p-149, 0x1p-126, 0x1.fffffep127, 0.99999994, 1.0000001, -0.99999994, M_PI };
+    enum { HARD = sizeof hard / sizeof *hard, SAMPLES = 60000 };
+    uint64_t seed = 88172645463325252u;
+    double most = 0;
+    for (int k = 0; k < HARD * HARD + SAMPLES; k++) {
+        double x, y;
+        if (k < HARD * HARD) x = (double)(float)hard[k / HARD], y = (double)(float)hard[k % HARD];
+        else {
+            seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+            x = float_of((uint32_t)seed);
+            y = k % 2 ? float_of((uint32_t)(seed >> 32)) : (double)(float)((double)(seed >> 40) * 0x1p-20 - 8);
+            if (k % 4 < 2) x = (double)(float)(0x1p-22 * (double)(seed >> 40 & 0xffffff));
+        }
+        if (fixed) y = *fixed;
+        double want = pow(x, y), got = run_two(c, x, y), e = ulps(got, want);
+        if (dtype_round(DT_F32, want) == 0 && !isnan(got) && signbit(want) != signbit(got)) e = INFINITY;
+        if (e > most) most = e, at[0] = x, at[1] = y;
+    }
+    return most;
+}
+
+static void powers_are_rounded(void **state)
+{
+    (void)state;
+    static const double exponent[] = { NAN, 2.97, -0.75, 7, -3, 6, INFINITY, 0 };
+    for (size_t k = 0; k < 2 * (sizeof exponent / sizeof *exponent); k++) {
+        Graph *g = graph_new();
+        U x = uop_param(g, DT_F32, NULL, 0, 0), y = uop_param(g, DT_F32, NULL, 0, 1);
+        double fixed = (double)(float)exponent[k / 2], at[2] = { 0 };
+        bool any = k / 2 == 0;
+        Code c = code_from(g, (Code){ .x = x, .y = y }, pow_whole(g, x, any ? y : uop_float(g, DT_F32, fixed)),
+                           &(SelectOptions){ .has_fma = k % 2 });
+        for (uint32_t i = 0; i < c.n; i++) assert_true(c.order[i]->op != UOP_POW);
+        double e = worst_power(&c, any ? NULL : &fixed, at);
+        print_message("pow of %g: %.3f ulp at %.9g, %.9g, %u nodes\n", fixed, e, at[0], at[1], c.n);
+        assert_true(e <= 0.55);
+        arena_free(c.arena);
+        graph_free(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(errors_stay_small), cmocka_unit_test(divisions_are_rounded),
                                         cmocka_unit_test(divisions_of_small_numbers_are_rounded),
-                                        cmocka_unit_test(rounded_floats_stay_floats) };
+                                        cmocka_unit_test(rounded_floats_stay_floats),
+                                        cmocka_unit_test(powers_are_rounded) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
