@@ -169,11 +169,11 @@ static Slot *slot_free(Graph *g, uint32_t hash)
 
 static void slots_grow(Graph *g)
 {
-    uint32_t slots = g->slots;
-    Slot *old = g->slot;
-    g->slots = 2 * slots;
-    g->slot = memset(mem_beside(g, g->slots * sizeof *g->slot), 0, g->slots * sizeof *g->slot);
-    for (uint32_t k = 0; k < slots; k++)
+    uint32_t n = g->slots;
+    Slot *old = g->slot, *more = mem_beside(g, 2 * (size_t)n * sizeof *more);
+    g->slot = memset(more, 0, 2 * (size_t)n * sizeof *more);
+    g->slots = 2 * n;
+    for (uint32_t k = 0; k < n; k++)
         if (old[k].next_id) *slot_free(g, old[k].hash) = old[k];
     mem_free(old);
 }

@@ -220,7 +220,8 @@ static void measure(Rates *f, const Machine *m, Team *team)
     }
     *f = (Rates){ .hz = in_steps(hz, 4), .fma = in_steps(fma / hz, 2), .load = in_steps(load / hz / vector, 2),
                   .store = in_steps(store / hz / vector, 2), .l2_rate = in_steps(l2 / hz, 4),
-                  .l3_rate = in_steps(l3 / hz, 4), .memory_rate = in_steps(reads, 4), .phase_s = in_steps(1 / phases, 4), .measured = 1 };
+                  .l3_rate = in_steps(l3 / hz, 4), .memory_rate = in_steps(reads, 4),
+                  .phase_s = in_steps(1 / phases, 4), .measured = 1 };
     if (!third) f->l3_rate = f->memory_rate / hz / team_size(team);
     cpu_pages_free(memory, (int64_t)most);
 }
