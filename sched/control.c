@@ -39,7 +39,8 @@ static TgStatus add_body(Control *c, const UOp *body, int64_t base, const UOp *c
             from[found] = order[i], to[found++] = buffer[order[i]->arg.i - base];
     body = uop_substitute(g, body, from, to, found);
     Schedule sub = { .g = g };
-    TRY(sched_rangeify(&sub, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, body->src, body->nsrc), c->r->target, NULL, NULL));
+    const UOp *sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, body->src, body->nsrc);
+    TRY(sched_rangeify(&sub, g, sink, c->r->target, NULL, NULL));
     for (uint32_t i = 0; i < sub.count; i++) *schedule_add(c->s, sub.item[i].kind) = sub.item[i];
     for (uint32_t k = 0; k < sink_values(body); k++) out[k] = sub.output[k];
     mem_free(sub.item);

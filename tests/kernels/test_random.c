@@ -94,8 +94,8 @@ static bool stages_agree(RandomGraph *rg, const RefTensor *want, uint64_t seed, 
     const UOp *sink = rg->sink;
     Place at = { seed, "rangeify", NULL, NULL, NULL };
     s->g = rg->g;
-    bool ok = went(&at, sched_callify(&sink, rg->g, sink, t)) && went(&at, sched_rangeify(s, rg->g, sink, t, NULL, NULL)) &&
-        schedule_agrees(rg, s, want, &m, &at);
+    bool ok = went(&at, sched_callify(&sink, rg->g, sink, t)) &&
+        went(&at, sched_rangeify(s, rg->g, sink, t, NULL, NULL)) && schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     m = (Memory){ 0 };
     at.stage = "layout";
