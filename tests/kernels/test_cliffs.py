@@ -202,6 +202,11 @@ for few in (2, 3, 4, 7):
     text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"])], [1000, 100, few], {"axes": np.array([1])}, "optimize")
     check(f"{few} columns are reduced four rows at a time", "SPLIT 2 4 UNROLL" in text and f"SPLIT 1 {min(few, 4)} UPCAST" in text)
 
+# Windows with a border over lines of a few vectors that overlap: each has its place, and only the ends meet the border.
+text = dump([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[5, 5], strides=[2, 2], pads=[2, 2, 2, 2])],
+            [1, 64, 77, 77], {}, "optimize")
+check("a line of a few vectors is unrolled whole", re.search(r"SPLIT 2 \d+ UPCAST; SPLIT 2 [235] UPCAST", text))
+
 # A column of rows that lie far from each other: several vectors of a line, though their number divides nothing.
 text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)], [1470, 1686], {"axes": np.array([0])}, "plan")
 check("a reduce across lines takes whole ones", "threads 53" in text or "threads 27" in text)      # of 32 or 64 columns
