@@ -350,9 +350,9 @@ static int narrow_columns(const Trial *p, int reduce)
     return column;
 }
 
-/* Of them few: each result would wait for the one before it, so that four rows at a time have results of their own.
- * Two or three columns of four rows are whole vectors, which take no gate (1000 x 100 x n, the greatest: of 2, 0.22
- * ms, now 0.06; of 3, 0.15, 0.04; of 4, 0.11, 0.03; of 7, 0.11, 0.05). */
+/* Few columns that are reduced make few sums, each of which waits for its last step: four rows at a time have sums of
+ * their own. Two or three columns of four rows are whole vectors, which take no gate (1000 x 100 x n, the greatest: of
+ * 2, 0.22 ms, now 0.06; of 3, 0.15, 0.04; of 4, 0.11, 0.03; of 7, 0.11, 0.05). */
 static bool few_columns(Trial *p, int reduce)
 {
     enum { FEW = 16, ROWS = 4 };

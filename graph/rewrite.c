@@ -206,7 +206,7 @@ struct Rewriter {
     uint32_t src_cap;
 };
 
-/* Nodes made together are requested together: what blocks of ids became lies together too. NULL: nothing of them. */
+/* Nodes made together are requested together, so that blocks of ids share a place. NULL: the block has none yet. */
 static const UOp **memo_of(const Rewriter *r, const UOp *u)
 {
     uint32_t block = u->id / MEMO_BLOCK < r->memo_blocks ? r->memo_block[u->id / MEMO_BLOCK] : 0;
