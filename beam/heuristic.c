@@ -112,6 +112,39 @@ static void lanes_on(Trial *p, int number, int64_t replicas)
     if (whole > 1 && whole <= 2 * replicas && replicas > 1) cpu_split(p, number, whole, AXIS_UPCAST);
 }
 
+/* Where rows of a few columns follow each other, what is reduced across the rows: the columns; -1: it is otherwise. */
+static int narrow_columns(const Trial *p, int reduce)
+{
+    int column = -1;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (a->store || !(a->ranges >> reduce & 1)) continue;
+        int found = -1;
+        for (int n = 0; n < 64; n++)
+            if ((p->outs >> n & 1) && a->step[n] == 1 && a->step[reduce] == p->size[n]) found = n;
+        if (found < 0 || (column >= 0 && column != found)) return -1;
+        column = found;
+    }
+    return column;
+}
+
+/* Few columns that are reduced make few sums, each of which waits for its last step: four rows at a time have sums of
+ * their own. Two or three columns of four rows are whole vectors, which take no gate (1000 x 100 x n, the greatest: of
+ * 2, 0.22 ms, now 0.06; of 3, 0.15, 0.04; of 4, 0.11, 0.03; of 7, 0.11, 0.05). */
+static bool few_columns(Trial *p, int reduce)
+{
+    enum { FEW = 16, ROWS = 4 };
+    int column = reduce >= 0 && p->naxis == p->nout + 1 ? narrow_columns(p, reduce) : -1;
+    int64_t n = column < 0 ? 0 : p->size[column], rows = reduce < 0 ? 0 : p->size[reduce];
+    if (n < 2 || n >= FEW || rows <= SHORT || is_symbolic(p, column) || is_symbolic(p, reduce)) return false;
+    if (n < 4 && rows % ROWS) return false;
+    cpu_padto(p, reduce, ROWS);
+    cpu_split(p, reduce, ROWS, AXIS_UNROLL);
+    if (n < 4) cpu_split(p, column, n, AXIS_UPCAST);
+    else lanes_on(p, column, 4);
+    return true;
+}
+
 /* What is moved between the lanes of one loop and the iterations of another: a square of both where each has enough,
  * else few iterations that lie between the lanes in memory. */
 typedef struct { int lane, row; int64_t lanes, rows; } Block;
@@ -332,39 +365,6 @@ static double estimate(Trial *p, uint32_t most)
 {
     if (kernel_lower(p->k, p->t, NULL) != TG_OK || p->k->linear->nsrc > most) return 1e30;
     return kernel_cost(p->k, p->t).seconds;
-}
-
-/* Where rows of a few columns follow each other, what is reduced across the rows: the columns; -1: it is otherwise. */
-static int narrow_columns(const Trial *p, int reduce)
-{
-    int column = -1;
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        if (a->store || !(a->ranges >> reduce & 1)) continue;
-        int found = -1;
-        for (int n = 0; n < 64; n++)
-            if ((p->outs >> n & 1) && a->step[n] == 1 && a->step[reduce] == p->size[n]) found = n;
-        if (found < 0 || (column >= 0 && column != found)) return -1;
-        column = found;
-    }
-    return column;
-}
-
-/* Few columns that are reduced make few sums, each of which waits for its last step: four rows at a time have sums of
- * their own. Two or three columns of four rows are whole vectors, which take no gate (1000 x 100 x n, the greatest: of
- * 2, 0.22 ms, now 0.06; of 3, 0.15, 0.04; of 4, 0.11, 0.03; of 7, 0.11, 0.05). */
-static bool few_columns(Trial *p, int reduce)
-{
-    enum { FEW = 16, ROWS = 4 };
-    int column = reduce >= 0 && p->naxis == p->nout + 1 ? narrow_columns(p, reduce) : -1;
-    int64_t n = column < 0 ? 0 : p->size[column], rows = reduce < 0 ? 0 : p->size[reduce];
-    if (n < 2 || n >= FEW || rows <= SHORT || is_symbolic(p, column) || is_symbolic(p, reduce)) return false;
-    if (n < 4 && rows % ROWS) return false;
-    cpu_padto(p, reduce, ROWS);
-    cpu_split(p, reduce, ROWS, AXIS_UNROLL);
-    if (n < 4) cpu_split(p, column, n, AXIS_UPCAST);
-    else lanes_on(p, column, 4);
-    return true;
 }
 
 /* Of a kernel with row statistics: the list of least cost. */

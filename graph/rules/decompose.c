@@ -164,20 +164,27 @@ static V exp2_f32(Graph *g, V a)
 
 /* ---- log2(a) ---- */
 
-/* a = 2^n * (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log2(1 + f) = f*log2(e) + f*f*q(f). log2(e) in two parts,
- * since near 1 there is no n to hide an error. */
+typedef struct { V f, whole; } Parted;
+
+/* a = 2^whole * (1 + f), 1 + f between sqrt(1/2) and sqrt(2), of a positive number; whole is an f32. */
+static Parted parted(Graph *g, V a)
+{
+    V tiny = less(g, a, num(g, a, 0x1p-126)), b = pick(g, tiny, times(g, a, 0x1p23), a);
+    V i = bits(g, b, DT_I32), n = shr(g, ALU2(g, ADD, i, word(g, i, -0x3f3504f3)), 23);
+    V f = plus(g, bits(g, ALU2(g, ADD, i, ALU2(g, MUL, n, word(g, n, -(1 << 23)))), DT_F32), -1);
+    return (Parted){ f, add(g, cast_to(g, DT_F32, n), pick(g, tiny, num(g, a, -23), num(g, a, 0))) };
+}
+
+/* log2(1 + f) = f*log2(e) + f*f*q(f). log2(e) in two parts, since near 1 there is no power to hide an error. */
 static V log2_f32(Graph *g, V a)
 {
     static const double q[] = { -0.7213473518523359,  0.480898234055676,    -0.3606966242191446,
                                 0.2885676398162982,   -0.23961803642087381, 0.20459774316179521,
                                 -0.19105583275673305, 0.1861870579168119,   -0.10997752492638546 };
     const double log2e = 0x1.715476p+0, log2e_low = 0x1.4ae0bfp-26;
-    V tiny = less(g, a, num(g, a, 0x1p-126)), b = pick(g, tiny, times(g, a, 0x1p23), a);
-    V i = bits(g, b, DT_I32), n = shr(g, ALU2(g, ADD, i, word(g, i, -0x3f3504f3)), 23);
-    V f = plus(g, bits(g, ALU2(g, ADD, i, ALU2(g, MUL, n, word(g, n, -(1 << 23)))), DT_F32), -1);
-    V whole = add(g, cast_to(g, DT_F32, n), pick(g, tiny, num(g, a, -23), num(g, a, 0)));
-    V low = mad(g, mul(g, f, f), polynomial(g, f, q, 9), times(g, f, log2e_low));
-    V r = add(g, mad(g, f, num(g, f, log2e), low), whole);
+    Parted p = parted(g, a);
+    V f = p.f, low = mad(g, mul(g, f, f), polynomial(g, f, q, 9), times(g, f, log2e_low));
+    V r = add(g, mad(g, f, num(g, f, log2e), low), p.whole);
     /* Inf and NaN are their own logarithm */
     r = pick(g, less(g, a, num(g, a, INFINITY)), r, a);
     r = pick(g, less(g, a, num(g, a, 0)), num(g, a, NAN), r);
@@ -186,19 +193,15 @@ static V log2_f32(Graph *g, V a)
 
 /* ---- a^b ---- */
 
-/* log2(size) in double precision, size >= 0 with the bits' sign cleared: size = 2^n * (1 + f) as above, log2(1 + f) =
- * s * q(s * s) for s = f / (2 + f), within 5e-12 of it. */
+/* log2 in double precision of a size whose sign is cleared: log2(1 + f) = s * q(s * s) for s = f / (2 + f), within
+ * 5e-12 of it. */
 static V log2_f64(Graph *g, V size)
 {
     static const double q[] = { 2.885390081790142, 0.961796673266225, 0.5770836003423215, 0.41167174509385845,
                                 0.3407489933693298 };
-    V tiny = less(g, size, num(g, size, 0x1p-126));
-    V i = bits(g, pick(g, tiny, times(g, size, 0x1p23), size), DT_I32),
-      n = shr(g, ALU2(g, ADD, i, word(g, i, -0x3f3504f3)), 23);
-    V f = plus(g, bits(g, ALU2(g, ADD, i, ALU2(g, MUL, n, word(g, n, -(1 << 23)))), DT_F32), -1);
-    V whole = add(g, cast_to(g, DT_F32, n), pick(g, tiny, num(g, f, -23), num(g, f, 0)));
-    V d = cast_to(g, DT_F64, f), s = ALU2(g, DIV, d, plus(g, d, 2));
-    V r = mad(g, s, polynomial(g, mul(g, s, s), q, 5), cast_to(g, DT_F64, whole));
+    Parted p = parted(g, size);
+    V d = cast_to(g, DT_F64, p.f), s = ALU2(g, DIV, d, plus(g, d, 2));
+    V r = mad(g, s, polynomial(g, mul(g, s, s), q, 5), cast_to(g, DT_F64, p.whole));
     V wide = cast_to(g, DT_F64, size);
     r = pick(g, less(g, wide, num(g, wide, INFINITY)), r, wide);
     return pick(g, ALU2(g, CMPNE, wide, num(g, wide, 0)), r, num(g, r, -INFINITY));

@@ -1,5 +1,5 @@
 /* graph/base/number: where the host's locale parts decimals by a comma, kernels and graphs are still written in the C
- * locale, and the host's locale stays. */
+ * locale, and the host's locale stays; plain formats are written as snprintf writes them. */
 #include <limits.h>
 #include <locale.h>
 #include <stdarg.h>
