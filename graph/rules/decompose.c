@@ -384,9 +384,10 @@ static V mask_for_mod(const Match *m)
 
 /* A division by a constant, rounded as such: a product with its reciprocal is off by a bit at most, and what is left
  * over says by how much (Markstein). Where nothing is left, or what is left is not finite, the product is right: of
- * zeros and Infs. Of constants from 1 on, or of numbers of a known range, so that the product does not overflow; whose
- * last bits are not all ones, for which the theorem does not hold. A result below 2^-100 (of constants down to 2^-20:
- * below 2^-60) may be next to the rounded one. */
+ * zeros and Infs. No number of a known range is an Inf, and what is left is taken away without a look: where nothing
+ * is left that is +0, and a zero less +0 keeps its sign. Of constants from 1 on, or of numbers of a known range, so
+ * that the product does not overflow; whose last bits are not all ones, for which the theorem does not hold. A result
+ * below 2^-100 (of constants down to 2^-20: below 2^-60) may be next to the rounded one. */
 static V by_reciprocal(const Match *m)
 {
     Graph *g = m->g;
@@ -401,6 +402,10 @@ static V by_reciprocal(const Match *m)
         x->dtype == DT_F32 && (small || fabs(c) >= 1) && fabs(c) < 0x1p60 && (image & 0x7fffff) != 0x7fffff;
     if (!fits || !has_fma(m)) return NULL;
     V inverse = num(g, x, (float)(1 / c)), q = mul(g, x, inverse), left = ALU3(g, MULACC, q, num(g, x, -c), x);
+    if (small && c > 0) {
+        V beyond = ALU3(g, MULACC, q, num(g, x, c), times(g, x, -1));
+        return ALU3(g, MULACC, beyond, times(g, inverse, -1), q);
+    }
     V size = bits(g, and_(g, bits(g, left, DT_U32), 0x7fffffff), DT_F32), some = less(g, num(g, x, 0), size);
     return pick(g, some, ALU3(g, MULACC, left, inverse, q), q);
 }
