@@ -423,14 +423,37 @@ static U in_blocks(Graph *g, U sum, U x, U w, const Wmma *row, Constants *consta
     return reduce(g, UOP_ADD, mul(g, mul(g, cast(g, y, DT_F32), s_x), s_w), outer_axes, nouter, true);
 }
 
+/* u times f, where the constants that u is made with take the factor: (q s + b) f is q (s f) + b f. NULL: they cannot.
+ * f > 0 */
+static U constants_times(Graph *g, U u, U f, Constants *constants)
+{
+    if (u->dtype != DT_F32) return NULL;
+    if (made_of_constants(constants, g, u)) return mul(g, u, f);
+    if (is_view(u)) {
+        U x = constants_times(g, u->src[0], f, constants);
+        const UOp **src = x ? arena_copy(graph_arena(g), u->src, u->nsrc * sizeof *u->src) : NULL;
+        return x ? (src[0] = x, uop_with(g, u, src)) : NULL;
+    }
+    if (u->op == UOP_MUL) {
+        bool first = made_of_constants(constants, g, u->src[0]);
+        if (!first && !made_of_constants(constants, g, u->src[1])) return NULL;
+        return mul(g, u->src[first], mul(g, u->src[!first], f));
+    }
+    if (u->op != UOP_ADD && u->op != UOP_MAX) return NULL;
+    U a = constants_times(g, u->src[0], f, constants), b = a ? constants_times(g, u->src[1], f, constants) : NULL;
+    return b ? UOP(g, (Op)u->op, DT_VOID, NO_ARG, a, b) : NULL;
+}
+
 /* x / c for a known number c, where x has been rounded otherwise already: an exact quotient is worth nothing there, and
  * takes as long as all the rest of quantising. */
-static U times_reciprocal(Graph *g, U u)
+static U times_reciprocal(Graph *g, U u, Constants *constants)
 {
     U c;
     double v =
         uop_numel(u->src[1]) == 1 && values_of(g, u->src[1], &c, 1) && c && uop_is_const(c) ? uop_const_float(c) : 0;
-    return v >= 0x1p-100 && v <= 0x1p100 ? mul(g, u->src[0], uop_float(g, DT_F32, 1 / v)) : NULL;
+    if (!(v >= 0x1p-100 && v <= 0x1p100)) return NULL;
+    U f = uop_float(g, DT_F32, 1 / v), y = constants_times(g, u->src[0], f, constants);
+    return y ? y : mul(g, u->src[0], f);
 }
 
 /* The device's dot products of bytes: of u8 and i8, else of i8 and i8. */
@@ -468,7 +491,7 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
             y = in_integers(g, v, p->src[k], p->src[!k], row, t->clears_halos, &constants);
         for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_blocks(g, v, p->src[k], p->src[!k], row, &constants);
         *mine |= y && y->dtype == DT_F32;
-        if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v);
+        if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v, &constants);
         graph_origin(g, node);
         map[u->id] = y ? y : v;
     }
