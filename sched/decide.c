@@ -13,7 +13,7 @@
  * FEW_ROWS: elements around a value that threads need not share; CHEAP, CHEAP_LOADS: operations and loads that are
  * computed again for each reader; JOINED: sources of a concatenation that is read through; UNROLLED: iterations of a
  * loop that is unrolled whole; NESTED_LEAST: outputs of a kernel whose sums hold sums; LONG_ROW: elements that do not
- * fit in registers. */
+ * fit in registers; HEAVY_LEAST: terms of a long sum. */
 enum {
     MAX_RANGES = 52,
     SIM_BUDGET = 200,
@@ -27,7 +27,8 @@ enum {
     JOINED = 4,
     UNROLLED = 4,
     NESTED_LEAST = 256,
-    LONG_ROW = 32
+    LONG_ROW = 32,
+    HEAVY_LEAST = 16
 };
 #define READ_AGAIN 1.5              /* reads an element, above which a concatenation is stored part by part */
 
@@ -150,8 +151,8 @@ static bool reduce_fits(Rangeify *r, const UOp *u, const Inst *i)
     if (c->nrange + blob_count(u->arg.blob) > MAX_RANGES || i->valid) return false;
     if (set & ~c->out) return is_nested(r, c, u, i->idx, i->enclosing);
     if (set == c->out) {
-        if (i->enclosing != c->out || c->nheavy) return false;
-        if (span >= 16) c->nheavy++;
+        if (i->enclosing != c->out || (c->heavy && c->heavy != u)) return false;
+        if (span >= HEAVY_LEAST) c->heavy = u;
         return true;
     }
     if (!outside(r, c, set, span)) return false;
@@ -302,6 +303,24 @@ static bool in_one_cut(const Rangeify *r, const UOp *u)
     return one;
 }
 
+/* Two long sums meet, one of which was rounded to a narrow type: a kernel computes one of them. That is the first whose
+ * value is widened, and the second is stored before it is widened, in a quarter of its sum's bytes. */
+static bool second_sum(Rangeify *r, const UOp *u, const Inst *i)
+{
+    Cut *c = &r->cut[i->cut];
+    Sim s = { .budget = SIM_BUDGET };
+    if (!node_widens(u) || !r->reduces[u->id] || i->next || i->valid || i->enclosing != c->out) return false;
+    sim_node(r, u, i->idx, NULL, &s);
+    const UOp *sum = s.n && s.budget > 0 ? s.at[0].node : NULL;
+    for (uint32_t k = 1; k < s.n; k++)
+        if (s.at[k].node != sum) return false;
+    if (!sum || r->users[sum->id] > 1 || reduce_extent(sum) < HEAVY_LEAST ||
+        index_ranges(s.at[0].idx, uop_rank(sum)) != c->out)
+        return false;
+    if (!c->heavy) c->heavy = sum;
+    return c->heavy != sum;
+}
+
 static bool stage_alu(Rangeify *r, const UOp *u)
 {
     const Inst *first = r->inst[u->id];
@@ -311,6 +330,7 @@ static bool stage_alu(Rangeify *r, const UOp *u)
         if (repeated(r, u, i) || across_rows(r, u, i)) return true;
     }
     if (one_cut && !r->reduces[u->id] && read_across(r, u)) return true;
+    if (second_sum(r, u, first)) return true;
     if (r->reduces[u->id] && (first->next || under_reduce || first->valid) && (!one_cut || !reduces_once(r, u)))
         return !leaves_it_to_sources(r, u);
     if (!first->next || one_cut) return false;
@@ -343,13 +363,6 @@ static bool stage_cat(Rangeify *r, const UOp *u)
     const Inst *i = r->inst[u->id];
     if (u->nsrc > JOINED || r->reduces[u->id] || i->next || crosses_rows(r, u, i)) return true;
     return cut_extent(&r->cut[i->cut], i->enclosing) / (double)uop_numel(u) > READ_AGAIN;
-}
-
-/* A wider copy of a constant is none: it is read narrow and widened there (PACK may yet make one). */
-bool node_only_widens(const UOp *u)
-{
-    return u->op == UOP_CAST && dtype_is_float((DType)u->dtype) == dtype_is_float((DType)u->src[0]->dtype) &&
-        dtype_size((DType)u->dtype) > dtype_size((DType)u->src[0]->dtype);
 }
 
 static double bytes_read(const UOp *u, int depth)

@@ -106,6 +106,20 @@ double node_base(const UOp *u)
     return n;
 }
 
+/* A wider copy of a constant is none: it is read narrow and widened there (PACK may yet make one). */
+bool node_only_widens(const UOp *u)
+{
+    return u->op == UOP_CAST && dtype_is_float((DType)u->dtype) == dtype_is_float((DType)u->src[0]->dtype) &&
+        dtype_size((DType)u->dtype) > dtype_size((DType)u->src[0]->dtype);
+}
+
+bool node_widens(const UOp *u)
+{
+    return node_only_widens(u) ||
+        (u->op == UOP_CAST && u->dtype == DT_F32 && dtype_is_int((DType)u->src[0]->dtype) &&
+         dtype_size((DType)u->src[0]->dtype) < 3);
+}
+
 /* A sum of products whose operands are smaller than the product: worth a kernel of its own, never worth repeating. */
 bool node_contracts(const UOp *u)
 {

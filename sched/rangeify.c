@@ -97,19 +97,13 @@ static bool multiplies(const Target *t, DType type)
     return t->max_block;
 }
 
-static bool holds(const UOp *u)
-{
-    return u->op == UOP_CAST && u->dtype == DT_F32 && dtype_is_int((DType)u->src[0]->dtype) &&
-        dtype_size((DType)u->src[0]->dtype) < 3;
-} /* every value of that integer */
-
 /* What is stored where a wider copy of it should be: the value before it was widened, of half the bytes or a quarter,
  * and in the type that tensor cores take. Products of wide numbers alone, which take each value many times, have it
  * widened once: where it is stored. */
 static bool stage_narrow(Rangeify *r, const UOp *u)
 {
     const UOp *s = u->src[0];
-    if ((!node_only_widens(u) && !holds(u)) || r->forced[u->id]) return false;
+    if (!node_widens(u) || r->forced[u->id]) return false;
     if (r->multiplied[u->id] && r->users[s->id] == 1 && op_is((Op)s->op, FLAG_ALU) &&
         !multiplies(r->target, (DType)s->dtype))
         return false;

@@ -34,7 +34,8 @@ typedef struct {
     uint64_t out;                      /* RANGEs of the store */
     /* sets of outer ranges on which inlined reduces depend: any two contain one another */
     uint64_t chain[16];
-    uint32_t nchain, nheavy;
+    uint32_t nchain;
+    const UOp *heavy;                  /* the long sum that is computed in the loops of the store; NULL: none yet */
 } Cut;
 
 /* GETTUPLEs by number, NULL where there is none */
@@ -72,6 +73,8 @@ struct Rangeify {
 bool node_is_leaf(const UOp *u);
 bool node_is_memory(const UOp *u);
 uint32_t node_values(const UOp *u);        /* sources that carry values (sizes and offsets of movement ops do not) */
+bool node_only_widens(const UOp *u);       /* a wider copy of a constant, which is none */
+bool node_widens(const UOp *u);            /* a CAST that keeps every value; also that of short integers to f32 */
 double node_base(const UOp *u);            /* elements of what views look at, the fewest on the way */
 bool node_contracts(const UOp *u);         /* a sum of products whose operands are smaller than the product */
 void facts_gather(Rangeify *r, const UOp *const *order, uint32_t n);
@@ -92,7 +95,6 @@ uint64_t index_ranges(const UOp *const *idx, uint32_t n);
 /* a node with demands is staged in memory, else inlined into each of its consumers */
 bool is_stored(Rangeify *r, const UOp *u);
 bool node_fills(const UOp *u);                  /* a padding with another number than 0: no more than a gate */
-bool node_only_widens(const UOp *u);            /* a wider copy of a constant, which is none */
 
 /* The index and validity at which source k of node is wanted when node is wanted at idx under valid. Not for REDUCE.
  * gather: stands for the value of an index tensor. */
