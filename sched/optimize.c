@@ -131,9 +131,15 @@ static const UOp *identity(Graph *g, Op op, DType t)
     return dtype_is_float(t) ? uop_float(g, t, -__builtin_inf()) : uop_int(g, t, dtype_min(t));
 }
 
-static const UOp *with_gate(Graph *g, const UOp *u, const UOp *const *src, const UOp *gate)
+const UOp *with_gate(Graph *g, const UOp *u, const UOp *const *src, const UOp *gate)
 {
-    const UOp *s[3] = { src[0], NULL, NULL };
+    const UOp *s[3] = { src[0], u->nsrc > 1 ? src[1] : NULL, u->nsrc > 2 ? src[2] : NULL };
+    if (u->op == UOP_GUARD) {                                                     /* what is padded is not checked */
+        s[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, gate, src[0],
+                   uop_int(g, (DType)u->dtype, guard_otherwise(guard_kind(u->arg))));
+        return uop_with(g, u, s);
+    }
+    if (u->op != UOP_LOAD && u->op != UOP_STORE) return uop_with(g, u, src);
     if (u->op == UOP_LOAD) {
         s[1] = u->nsrc > 1 ? src[1] : uop_const_like(g, (DType)u->dtype, 0);
         s[2] = u->nsrc > 2 ? UOP(g, UOP_AND, DT_VOID, NO_ARG, src[2], gate) : gate;
@@ -156,12 +162,8 @@ static const UOp *change_node(Graph *g, const UOp *u, const UOp **map, const Cha
     }
     if (c->gate && u->op == UOP_REDUCE && mine)
         src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0], identity(g, (Op)u->arg.i, (DType)u->dtype));
-    if (c->gate && u->op == UOP_GUARD && (u->ranges & range_bit(c->old)))         /* what is padded is not checked */
-        src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0],
-                     uop_int(g, (DType)u->dtype, guard_otherwise(guard_kind(u->arg))));
     /* its own gate may hold in the pad */
-    if (c->gate && u->op == UOP_LOAD && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
-    if (c->gate && u->op == UOP_STORE && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
+    if (c->gate && !closes && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
     if (u->op == UOP_REDUCE && n == 1) return src[0];
     return n == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, n);
 }

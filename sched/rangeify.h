@@ -121,6 +121,8 @@ typedef struct {
 } Change;
 uint64_t opt_numbers(const Kernel *k);                                  /* of all its ranges, those of stages too */
 void kernel_change(Kernel *k, const Change *c);                          /* optimize.c */
+/* u of new sources, in a loop that was padded: no LOAD or STORE where the gate is false, and no GUARD looks there */
+const UOp *with_gate(Graph *g, const UOp *u, const UOp *const *src, const UOp *gate);
 /* A GUARD as kernels have it: with its word, and checked only where the value counts. */
 const UOp *guarded(Rangeify *r, const UOp *guard, const UOp *valid, const UOp *const *src);
 /* work.c: float operations that each cut's part of the graph needs, in the arena; r->all is sorted by node. */
