@@ -10,7 +10,8 @@ enum { CHAIN_MOST = 16, LINE = 64 };           /* steps; bytes */
 
 static bool is_known(const Slice *s) { return s->stride > 0 && s->span > 0; }
 
-/* Does the order of the two count, and is it kept where each part of the one follows that part of the other? */
+/* Does the order of the two count, and is it kept where each part of the one follows that part of the other? The zeros
+ * around what one of them stores are there for all parts behind the chain only. */
 static bool is_met(const Plan *p, const Step *a, const Step *b, bool *kept)
 {
     const Slice *one = p->kernel[a->kernel]->slice, *two = p->kernel[b->kernel]->slice;
@@ -19,24 +20,20 @@ static bool is_met(const Plan *p, const Step *a, const Step *b, bool *kept)
         for (uint32_t j = 0; j < b->narg; j++)
             if (a->arg[i] == b->arg[j] && ((a->access[i] | b->access[j]) & ACCESS_WRITE)) {
                 met = true;
-                *kept &= slices_disjoint(&one[i], &two[j]);
+                *kept &= !p->buffer[a->arg[i]].zeroed && slices_disjoint(&one[i], &two[j]);
             }
     return met;
 }
 
-/* Buffers that must be zero around what is stored have their zeros made by all threads. */
-static bool is_plain(const Plan *p, const Step *s)
+static bool is_plain(const Step *s)
 {
-    bool plain = s->kind == STEP_KERNEL && !s->once && !s->may_idle && s->thread_count > 1;
-    for (uint32_t i = 0; i < s->narg && plain; i++)
-        plain = !(s->access[i] & ACCESS_WRITE) || !p->buffer[s->arg[i]].zeroed;
-    return plain;
+    return s->kind == STEP_KERNEL && !s->once && !s->may_idle && s->thread_count > 1;
 }
 
 static bool joins(const Plan *p, uint32_t first, uint32_t at)
 {
     const Step *a = &p->step[first], *b = &p->step[at];
-    bool kept = at - first < CHAIN_MOST && is_plain(p, b) && a->thread_count == b->thread_count &&
+    bool kept = at - first < CHAIN_MOST && is_plain(b) && a->thread_count == b->thread_count &&
         a->device == b->device;
     for (uint32_t i = first; i < at && kept; i++) is_met(p, &p->step[i], &p->step[at], &kept);
     return kept;
@@ -80,7 +77,7 @@ void plan_chain(Plan *p, const Target *t)
     if (!t->has_threads || p->jumps) return;
     for (uint32_t i = 0; i < p->nstep; i++) {
         PlanChain c = { .first = i, .last = i };
-        if (!is_plain(p, &p->step[i])) continue;
+        if (!is_plain(&p->step[i])) continue;
         while (c.last + 1 < p->nstep && joins(p, i, c.last + 1)) c.last++;
         while (c.last > c.first && !meets_others(p, c.last, c.first, c.last)) c.last--;
         while (c.first < c.last && !meets_others(p, c.first, c.first, c.last)) c.first++;

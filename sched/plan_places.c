@@ -135,7 +135,8 @@ static void chain_lives(Build *b, const Target *t)
         Use *u = &b->use[k];
         if (u->first == UINT32_MAX) continue;
         uint32_t from = p->step[u->first].chain, to = p->step[u->last].chain;
-        bool own = from && from == to && p->buffer[k].kind == MEM_ARENA && !p->buffer[k].zeroed && !u->read_first;
+        const PlanBuffer *m = &p->buffer[k];
+        bool own = from && from == to && m->kind == MEM_ARENA && !m->zeroed && !m->halo && !u->read_first;
         if (own) plan_window(p, k, &p->chain[from - 1], t);
         if (from) u->first = p->chain[from - 1].first;
         if (to) u->last = p->chain[to - 1].last;

@@ -100,6 +100,8 @@ static void group_work(Executable *e, const Work *w, int thread, int64_t begin, 
 static void chain_work(Executable *e, const Work *w, Seat s, char *scratch)
 {
     int64_t begin, end, group = group_of(e, w);
+    for (const Work *x = w; x < w + w->works; x++)
+        if (x->clears) clear_halos(e, x, s.thread, s.threads);
     for (bool again = false; next_piece(e, w, s, w->count, again, &begin, &end); again = true)
         for (int64_t p = begin; p < end; p += group)
             group_work(e, w, s.thread, p, p + group < end ? p + group : end, scratch);
