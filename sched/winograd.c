@@ -285,8 +285,17 @@ static bool has_sum(const bool *in, U u, U v)
     return found && v->op != UOP_CONTIGUOUS;
 }
 
+/* What windows that are no products show (a pool's): a value, behind views. */
+static U pooled(U u)
+{
+    U x = u->op == UOP_REDUCE && !reduced_product(u) ? u->src[0] : NULL;
+    while (x && view_is(x)) x = x->src[0];
+    return x;
+}
+
 /* What is walked is read by several tiles. Where it is a sum, or no cache holds it, it lies in memory, for all who read
- * it; else each tile makes what it reads of the sums of the points before. */
+ * it; else each tile makes what it reads of the sums of the points before. What is pooled lies there if it is made of
+ * points: their sums serve several places of a window. */
 const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
 {
     if (strcmp(t->kind, "cpu") || has_parts(t) || t->plain) return root;
@@ -295,14 +304,15 @@ const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
     uint32_t n;
     const UOp **order = uop_toposort(g, &root, 1, a, &n), **map = NEW_N(a, const UOp *, root->id + 1);
     bool *read = NEW_N(a, bool, root->id + 1), *large = NEW_N(a, bool, root->id + 1);
-    bool *sums = NEW_N(a, bool, root->id + 1), any = false;
+    bool *sums = NEW_N(a, bool, root->id + 1), *points = NEW_N(a, bool, root->id + 1), any = false;
+    bool *shown = NEW_N(a, bool, root->id + 1);
     Sum s;
     for (uint32_t i = 0; i < n; i++)
         if (find_sum(&s, g, order[i], &constants)) {
             uint32_t id = walked(&s)->id;
             read[id] = any = true;
             large[id] |= bytes_between(&s) > CACHED * t->l2_bytes * t->threads;
-        }
+        } else if (pooled(order[i])) shown[pooled(order[i])->id] = true;
     for (uint32_t i = 0; i < n && any; i++) {
         U u = order[i];
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
@@ -310,12 +320,16 @@ const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
         U v = uop_with(g, u, src);
         bool memory = v->op == UOP_PARAM || v->op == UOP_BUFFER || v->op == UOP_CONTIGUOUS || v->op == UOP_COPY;
         uint32_t node = graph_origin(g, uop_origin(g, u));
-        if (find_sum(&s, g, v, &constants)) v = sum_by_tiles(g, &s, t);
+        bool same = !memory && (op_is((Op)u->op, FLAG_ALU) || op_is((Op)u->op, FLAG_MOVE));     /* places of points */
+        for (uint32_t k = 0; k < u->nsrc && same; k++) points[u->id] |= points[u->src[k]->id];
+        if (find_sum(&s, g, v, &constants)) v = sum_by_tiles(g, &s, t), points[u->id] = true;
         else sums[u->id] = has_sum(sums, u, v);
-        bool stored = read[u->id] && !memory && (large[u->id] || sums[u->id]);
+        bool wanted = read[u->id] && (large[u->id] || sums[u->id]),
+             stored = !memory && (wanted || (shown[u->id] && points[u->id]));
         map[u->id] = stored ? contiguous(g, v) : v;
         graph_origin(g, node);
         sums[u->id] &= !stored;
+        points[u->id] &= !stored;
     }
     if (any) root = map[root->id];
     arena_free(a);
