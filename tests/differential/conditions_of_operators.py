@@ -1,5 +1,6 @@
 """Conditions of disagreements.py for one operator, or one kind of operators."""
 import copy
+import math
 
 import numpy as np
 from ml_dtypes import iinfo
@@ -317,10 +318,16 @@ def resized(c):
     at = 2 if c.versions[""] > 10 else 1
     roi, scales, sizes = [*c.inputs, None, None, None][1:4] if at == 2 else (None, c.inputs[1], None)
     x, a = c.inputs[0], c.attributes
-    if a.get("keep_aspect_ratio_policy", b"stretch") != b"stretch" or x.size == 0 or x.dtype == object:
+    if x.size == 0 or x.dtype == object:
         return False
     axes = [k % x.ndim for k in a.get("axes", range(x.ndim))]
     of, region = [1.0] * x.ndim, [(0.0, 1.0)] * x.ndim
+    policy = a.get("keep_aspect_ratio_policy", b"stretch")
+    if policy != b"stretch":
+        ratio = (min if policy == b"not_larger" else max)(int(n) / x.shape[k] for n, k in zip(sizes, axes))
+        if any(c.got[0].shape[k] != math.floor(ratio * x.shape[k] + 0.5) for k in axes):
+            return False
+        scales = np.full(len(axes), ratio)
     for i, k in enumerate(axes):
         of[k] = float(scales[i]) if scales is not None and scales.size else None
         if roi is not None and roi.size:
@@ -339,8 +346,9 @@ def resized(c):
     may = 0 if move == b"nearest" else 1.0 if whole else (1e-6 if g.dtype == np.float64 else 2e-5) * largest([x])
     near = lambda v: (np.abs(wide - v) <= may + step_of(np.float64 if whole else g.dtype) * np.abs(v)) | (v == wide) | (
         np.isnan(v) & np.isnan(wide))
-    return np.logical_or.reduce([near(v if i is None else np.clip(v, float(i.min), float(i.max)))
+    good = np.logical_or.reduce([near(v if i is None else np.clip(v, float(i.min), float(i.max)))
                                  for v in both]) & ~single(g)
+    return bool(good.all()) if of_shape(c) else good
 
 
 @judging

@@ -145,7 +145,7 @@ ROWS = [
     # shape inference of the onnx package
     Row("Loop", EITHER, declared_otherwise, "what enters has its own sizes, whatever the body declares"),
     Row("STFT", INFERENCE, lacks("onesided"), "onesided is 1 where it is not given"),
-    Row("Resize", ORT, both(has("keep_aspect_ratio_policy"), axes_count_back), "axes may count from the end"),
+    Row("Resize", ORT, both(has("keep_aspect_ratio_policy"), axes_count_back, confirmed(resized)), "axes may count from the end"),
     Row("MeanVarianceNormalization", ORT, cancelled, "1e-9 is added before the division"),
     Row("AffineGrid", ORT, one_place, "the only place of an axis of size 1 is -1 where corners are aligned, else 0"),
     Row("Resize", ORT, both(given("coordinate_transformation_mode", b"align_corners"), by_scales, confirmed(resized)), "the standard's evaluator takes scale * length where scales are given"),
