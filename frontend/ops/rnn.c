@@ -96,13 +96,18 @@ static void lstm_step(Graph *g, const Rnn *r, U step, const U *state, U *next)
     next[0] = mul(g, o, apply_each(g, r, 2, next[1]));
 }
 
-/* Gates in the order update, reset, hidden. */
+/* Gates in the order update, reset, hidden. Where the product is all gates' it is stored, and what is added to two of
+ * them is not stored beside it. */
 static void gru_step(Graph *g, const Rnn *r, U step, const U *state, U *next)
 {
     U h = state[0], x = input_share(g, r, step),
       all = matmul(g, h, r->linear_before_reset ? r->r : part(g, r, r->r, 0, 2));
-    U two = add(g, part(g, r, x, 0, 2), part(g, r, all, 0, 2)), z = activate(g, r, 0, part(g, r, two, 0, 1)),
-      reset = activate(g, r, 0, part(g, r, two, 1, 2)), share;
+    U gate[2], two = r->linear_before_reset ? NULL : add(g, part(g, r, x, 0, 2), all), share;
+    for (int64_t k = 0; k < 2; k++)
+        gate[k] = activate(g, r, 0,
+                           two ? part(g, r, two, k, k + 1)
+                               : add(g, part(g, r, x, k, k + 1), part(g, r, all, k, k + 1)));
+    U z = gate[0], reset = gate[1];
     if (r->linear_before_reset) {
         share = part(g, r, all, 2, 3);
         share = mul(g, reset, r->hidden_bias ? add(g, share, r->hidden_bias) : share);
