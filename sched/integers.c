@@ -19,7 +19,7 @@
 
 #include "graph/build.h"
 #include "graph/wmma.h"
-#include "sched/sched.h"
+#include "sched/sums.h"
 
 /* TERMS_MAX: of 255 * 255 at most each */
 enum { HALF = 128, VALUES_MAX = 1 << 16, TERMS_MAX = 1 << 15, VIEWS_MAX = 32 };
@@ -429,10 +429,10 @@ static U constants_times(Graph *g, U u, U f, Constants *constants)
 {
     if (u->dtype != DT_F32) return NULL;
     if (made_of_constants(constants, g, u)) return mul(g, u, f);
-    if (is_view(u)) {
-        U x = constants_times(g, u->src[0], f, constants);
-        const UOp **src = x ? arena_copy(graph_arena(g), u->src, u->nsrc * sizeof *u->src) : NULL;
-        return x ? (src[0] = x, uop_with(g, u, src)) : NULL;
+    if (view_is(u)) {
+        U src[RANK_MAX + 1] = { constants_times(g, u->src[0], f, constants) };
+        for (uint32_t k = 1; k < u->nsrc; k++) src[k] = u->src[k];
+        return src[0] ? uop_with(g, u, src) : NULL;
     }
     if (u->op == UOP_MUL) {
         bool first = made_of_constants(constants, g, u->src[0]);

@@ -103,31 +103,18 @@ static const UOp *in_bounds(Graph *g, const UOp *root, const UOp *r, const UOp *
     return map[root->id];
 }
 
-/* A range r as outer*c + inner: what divided r by c becomes a range of its own. */
+/* A range r as outer*c + inner: what divided r by c becomes a range of its own. The kernel stays as it is. */
 static Split split_range(Kernel *k, const UOp *r, const UOp *c, int number, Arena *scratch)
 {
     Graph *g = k->g;
-    uint32_t n;
     bool evenly = !uop_is_const(r->src[0]) || r->src[0]->arg.i % c->arg.i == 0;
     const UOp *parts = evenly ? quotient(g, r->src[0], c) : uop_index(g, r->src[0]->arg.i / c->arg.i + 1),
               *outer = uop_range(g, range_number(r), parts, range_type(r)),
               *inner = uop_range(g, number, c, range_type(r));
-    const UOp *sum = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, c), inner);
-    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n),
-              **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *u = order[i], *src[72];
-        uint32_t m = 0;
-        for (uint32_t s = 0; s < u->nsrc; s++) {
-            bool closed = s && u->src[s] == r && (u->op == UOP_REDUCE || u->op == UOP_END);
-            src[m++] = closed ? outer : map[u->src[s]->id];
-            if (closed) src[m++] = inner;
-        }
-        map[u->id] = u == r ? sum
-            : m == u->nsrc  ? uop_with(g, u, src)
-                            : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
-    }
-    const UOp *root = graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
+    const UOp *sum = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, c), inner), *before = k->root;
+    kernel_change(k, &(Change){ .old = r, .value = sum, .list = { outer, inner }, .n = 2 });
+    const UOp *root = k->root;
+    k->root = before;
     if (!evenly) root = graph_rewrite(g, in_bounds(g, root, r, inner, sum, scratch), rules_symbolic(), 0, NULL);
     return (Split){ outer, inner, root };
 }
@@ -339,15 +326,7 @@ static void turn_loops(Kernel *k, Arena *scratch)
         if (range_type(r) != AXIS_LOOP || !uop_is_const(r->src[0]) || !is_backwards(k, r, scratch)) continue;
         const UOp *turned = index_math(k->g, UOP_ADD, index_math(k->g, UOP_MUL, r, uop_index(k->g, -1)),
                                        uop_index(k->g, r->src[0]->vmax - 1));
-        uint32_t count;
-        const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &count),
-                  **map = NEW_N(scratch, const UOp *, k->root->id + 1);
-        for (uint32_t j = 0; j < count; j++) {
-            const UOp *u = order[j], *src[72];
-            for (uint32_t s = 0; s < u->nsrc; s++) src[s] = u->op == UOP_END && u->src[s] == r ? r : map[u->src[s]->id];
-            map[u->id] = u == r ? turned : uop_with(k->g, u, src);
-        }
-        k->root = graph_rewrite(k->g, map[k->root->id], rules_symbolic(), 0, NULL);
+        kernel_change(k, &(Change){ .old = r, .value = turned, .list = { r }, .n = 1 });
     }
 }
 

@@ -140,13 +140,8 @@ const UOp *with_gate(Graph *g, const UOp *u, const UOp *const *src, const UOp *g
         return uop_with(g, u, s);
     }
     if (u->op != UOP_LOAD && u->op != UOP_STORE) return uop_with(g, u, src);
-    if (u->op == UOP_LOAD) {
-        s[1] = u->nsrc > 1 ? src[1] : uop_const_like(g, (DType)u->dtype, 0);
-        s[2] = u->nsrc > 2 ? UOP(g, UOP_AND, DT_VOID, NO_ARG, src[2], gate) : gate;
-    } else {
-        s[1] = src[1];
-        s[2] = u->nsrc > 2 ? UOP(g, UOP_AND, DT_VOID, NO_ARG, src[2], gate) : gate;
-    }
+    if (!s[1]) s[1] = uop_const_like(g, (DType)u->dtype, 0);
+    s[2] = s[2] ? UOP(g, UOP_AND, DT_VOID, NO_ARG, s[2], gate) : gate;
     return uop_new(g, (Op)u->op, DT_VOID, u->arg, s, 3);
 }
 

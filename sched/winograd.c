@@ -304,15 +304,17 @@ const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
     uint32_t n;
     const UOp **order = uop_toposort(g, &root, 1, a, &n), **map = NEW_N(a, const UOp *, root->id + 1);
     bool *read = NEW_N(a, bool, root->id + 1), *large = NEW_N(a, bool, root->id + 1);
-    bool *sums = NEW_N(a, bool, root->id + 1), *points = NEW_N(a, bool, root->id + 1), any = false;
-    bool *shown = NEW_N(a, bool, root->id + 1);
+    bool *sums = NEW_N(a, bool, root->id + 1), *points = NEW_N(a, bool, root->id + 1),
+         *shown = NEW_N(a, bool, root->id + 1), any = false;
     Sum s;
-    for (uint32_t i = 0; i < n; i++)
-        if (find_sum(&s, g, order[i], &constants)) {
-            uint32_t id = walked(&s)->id;
-            read[id] = any = true;
-            large[id] |= bytes_between(&s) > CACHED * t->l2_bytes * t->threads;
-        } else if (pooled(order[i])) shown[pooled(order[i])->id] = true;
+    for (uint32_t i = 0; i < n; i++) {
+        U pool = pooled(order[i]);
+        if (pool) shown[pool->id] = true;
+        if (!find_sum(&s, g, order[i], &constants)) continue;
+        uint32_t id = walked(&s)->id;
+        read[id] = any = true;
+        large[id] |= bytes_between(&s) > CACHED * t->l2_bytes * t->threads;
+    }
     for (uint32_t i = 0; i < n && any; i++) {
         U u = order[i];
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
