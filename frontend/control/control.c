@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "frontend/import/shape_query.h"
+#include "frontend/control/condition.h"
 #include "frontend/control/loop.h"
 #include "frontend/control/iterations.h"
 #include "frontend/input_names.h"
@@ -95,63 +96,6 @@ static U trip_of(Graph *g, const Ctx *c, int64_t *most)
 
 /* ---- the number of iterations of a Loop ---- */
 
-static void mark_uses(Map *used, const Node *n)
-{
-    for (uint32_t k = 0; k < n->nin; k++) map_puts(used, n->in[k], used);
-    for (uint32_t k = 0; k < n->nattr; k++)
-        for (uint32_t i = 0; n->attr[k].graph && i < n->attr[k].graph->nnode; i++)
-            mark_uses(used, &n->attr[k].graph->node[i]);
-    for (uint32_t k = 0; k < n->nattr; k++)
-        for (uint32_t i = 0; n->attr[k].graph && i < n->attr[k].graph->noutput; i++)
-            map_puts(used, n->attr[k].graph->output[i].name, used);
-}
-
-/* Nodes of which the used names are made; in order. */
-static uint32_t nodes_for(Map *used, const GraphDef *body, Node *kept)
-{
-    uint32_t n = 0;
-    for (uint32_t k = body->nnode; k-- > 0;) {
-        bool use = false;
-        for (uint32_t i = 0; i < body->node[k].nout; i++) use |= map_gets(used, body->node[k].out[i]) != NULL;
-        if (use) mark_uses(used, &body->node[k]), kept[n++] = body->node[k];
-    }
-    for (uint32_t k = 0; k < n / 2; k++) {
-        Node first = kept[k];
-        kept[k] = kept[n - 1 - k], kept[n - 1 - k] = first;
-    }
-    return n;
-}
-
-/* The body as far as its condition needs it, in every iteration: with fewer states, at[k] being the old number of state
- * k, and without rows. */
-static GraphDef body_of_condition(Arena *a, const GraphDef *body, uint32_t states, uint32_t *at, uint32_t *left)
-{
-    Map used;
-    GraphDef part = *body;
-    Node *node = NEW_N(a, Node, body->nnode + 1);
-    ValueDef *in = NEW_N(a, ValueDef, states + 2), *out = NEW_N(a, ValueDef, states + 1);
-    bool *kept = NEW_N(a, bool, states + 1), more = true;
-    map_init(&used, a);
-    map_puts(&used, body->output[0].name, &used);
-    while (more) {
-        more = false;
-        part.nnode = nodes_for(&used, body, node);
-        for (uint32_t k = 0; k < states; k++) {
-            if (kept[k] || !map_gets(&used, body->input[2 + k].name)) continue;
-            kept[k] = more = true;
-            map_puts(&used, body->output[1 + k].name, &used);
-        }
-    }
-    memcpy(in, body->input, 2 * sizeof *in);
-    *out = *body->output;
-    *left = 0;
-    for (uint32_t k = 0; k < states; k++)
-        if (kept[k]) in[2 + *left] = body->input[2 + k], out[1 + *left] = body->output[1 + k], at[(*left)++] = k;
-    part.node = node, part.input = in, part.output = out;
-    part.ninput = 2 + *left, part.noutput = 1 + *left;
-    return part;
-}
-
 /* One state more: the number of iterations. */
 static bool count_iteration(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
@@ -166,7 +110,7 @@ static U iterations_of(Graph *g, const LoopNode *n, const Loop *l)
 {
     Arena *a = graph_arena(g);
     uint32_t *at = NEW_N(a, uint32_t, n->states + 1), left;
-    GraphDef part = body_of_condition(a, n->body.def, n->states, at, &left);
+    GraphDef part = condition_body(a, n->body.def, n->states, at, &left);
     LoopNode m = { .c = n->c, .body = { &part, n->body.frame }, .states = left, .kind = NEW_N(a, int32_t, left + 1) };
     U *init = NEW_N(a, U, left + 1), *last = NEW_N(a, U, left + 1);
     if (left == n->states && !n->rows) return NULL;
@@ -229,6 +173,17 @@ static U loop_iterations(Graph *g, const LoopNode *n)
     return v ? outputs(g, c, v, n->states + n->rows) : NULL;
 }
 
+/* A condition that only compares counters with what stays says how many iterations there are. */
+static void count_iterations(Graph *g, LoopNode *n, Loop *l)
+{
+    if (graph_error(g) != TG_OK || l->keep || l->trip->dtype != DT_INDEX) return;
+    U trip = condition_trip(g, n->c, &n->body, n->states, l->init);
+    if (!trip) return;
+    l->trip = dim_min(g, l->trip, trip);
+    l->most = l->trip->vmax;
+    n->counted = true;
+}
+
 /** Loop (ONNX 1, 11, 13, 16): up to `trip` iterations while the condition holds; states are carried, rows are stacked.
  */
 U op_loop(Graph *g, const Ctx *c)
@@ -264,6 +219,7 @@ U op_loop(Graph *g, const Ctx *c)
     if (start < 0 && import_may_know(c->im, l.keep, false))
         return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     if (l.keep) l.keep = start == 1 ? NULL : start == 0 ? uop_bool(g, false) : reshape_i(g, l.keep, NULL, 0);
+    count_iterations(g, &n, &l);
     if (loop_build(g, &l, last, row) || iterations_by_answers(g, &n, &l, last, row))
         return results(g, c, last, n.states, row, n.rows, n.kind);
     return n.run ? loop_iterations(g, &n) : NULL;

@@ -436,23 +436,38 @@ static const UOp *unequal_end(const Match *m)
                                : NULL;
 }
 
-/* What an exact cast from integer type t, or a constant, was in t; else NULL. */
-static const UOp *cast_from(Graph *g, const UOp *a, DType t)
+/* A constant that is an integer, of whatever type. */
+static bool whole_number(const UOp *c, int64_t *v)
 {
-    if (!dtype_is_int(t) || t == DT_U64) return NULL;
-    if (a->op == UOP_CAST) return a->src[0]->dtype == t && fits(a->src[0], (DType)a->dtype) ? a->src[0] : NULL;
-    bool inside = a->op == UOP_CONST && dtype_is_int((DType)a->dtype) && a->vmin == a->vmax &&
-        a->arg.i >= dtype_min(t) && a->arg.i <= dtype_max(t);
-    return inside ? uop_int(g, t, a->arg.i) : NULL;
+    if (dtype_is_int((DType)c->dtype)) return *v = c->arg.i, c->vmin == c->vmax;
+    double d = dtype_is_float((DType)c->dtype) ? uop_const_float(c) : 0.5;
+    return fabs(d) < 0x1p53 && trunc(d) == d && (*v = (int64_t)d, true);
 }
 
-/* Comparing casts of integers that fit: compare what was cast. */
+/* What an exact cast from an integer that fits t, or a constant, was, in t; else NULL. */
+static const UOp *cast_from(Graph *g, const UOp *a, DType t)
+{
+    int64_t v;
+    if (!dtype_is_int(t) || t == DT_U64) return NULL;
+    if (a->op == UOP_CAST) {
+        const UOp *x = a->src[0];
+        return dtype_is_int((DType)x->dtype) && fits(x, (DType)a->dtype) && fits(x, t) ? cast_to(g, t, x) : NULL;
+    }
+    if (a->op != UOP_CONST || !whole_number(a, &v)) return NULL;
+    return v >= dtype_min(t) && v <= dtype_max(t) ? uop_int(g, t, v) : NULL;
+}
+
+/* Comparing casts of integers that fit: compare what was cast, in one of the types. */
 static const UOp *compare_uncast(const Match *m)
 {
-    const UOp *a = m->root->src[0], *b = m->root->src[1];
-    DType t = (DType)(a->op == UOP_CAST ? a : b)->src[0]->dtype;
-    a = cast_from(m->g, a, t), b = cast_from(m->g, b, t);
-    return a && b ? UOP(m->g, (Op)m->root->op, DT_VOID, NO_ARG, a, b) : NULL;
+    const UOp *const *side = m->root->src;
+    for (int k = 0; k < 2; k++) {
+        if (side[k]->op != UOP_CAST) continue;
+        DType t = (DType)side[k]->src[0]->dtype;
+        const UOp *a = cast_from(m->g, side[0], t), *b = cast_from(m->g, side[1], t);
+        if (a && b) return UOP(m->g, (Op)m->root->op, DT_VOID, NO_ARG, a, b);
+    }
+    return NULL;
 }
 
 static const Rule compare[] = {

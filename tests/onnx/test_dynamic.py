@@ -52,6 +52,18 @@ CASES = [
     ("iterations that a value tells", """(float[n,4] x, int64 k) => (float y, float z) { t = Constant<value = bool {1}>() y, z = Loop<body = b (int64 i, bool c, float[n,4] s0) => (bool d, float[n,4] s1, float[4] r) {
  d = Identity(c) h = Constant<value_float = 0.5>() p = Mul(s0, h) s1 = Add(p, x) a = Constant<value_ints = [0]>() r = ReduceSum<keepdims = 0>(s1, a) }>(k, t, x) }""",
      [{"n": n, "k": k} for n, k in ((3, 12), (4, 30), (5, 1), (1, 200), (9, 9))], True),
+    ("a recurrence whose condition compares a counter and a length as floats", """(float[n,4] x, float[4,4] w) => (float h, float z) { d = Shape(x) b = Constant<value_ints = [0]>() o = Constant<value_ints = [1]>()
+ k = Slice(d, b, o) l = Squeeze(k, b) m = Cast<to = 6>(l) f = Cast<to = 1>(m) v = Constant<value_float = 0.0>() go = Less(v, f) t = Constant<value = int32 {0}>() s = Constant<value = float[4] {0.0, 0.0, 0.0, 0.0}>()
+ u, q, h, z = Loop<body = b (int64 i, bool c, int32 t0, int32 m0, float[4] h0) => (bool d1, int32 t1, int32 m1, float[4] h1, float[4] r) { one = Constant<value = int32 {1}>() t1 = Add(t0, one) m1 = Identity(m0)
+ y = Gather(x, t0) p = MatMul(h0, w) a = Add(y, p) h1 = Tanh(a) r = Identity(h1) e = Cast<to = 1>(t1) g = Cast<to = 1>(m0) d1 = Less(e, g) }>(, go, t, m, s) }""",
+     [{"n": k} for k in (12, 20, 9, 1, 31)], True),
+    ("counters that go up by three and down by one", """(float[n,4] x) => (int64 u, int64 v, float z) { d = Shape(x) b = Constant<value_int = 0>() l = Gather(d, b) go = Constant<value = bool {1}>() w = Constant<value_int = 2>()
+ m = Constant<value_floats = [0.0, 0.5, 1.0, 2.0]>() u, v, y, z = Loop<body = b (int64 i, bool c, int64 t0, int64 v0, float[4] s0) => (bool d1, int64 t1, int64 v1, float[4] s1, float[4] r) { a = Constant<value_int = 3>()
+ e = Constant<value_int = 1>() f = Constant<value_int = -11>() t1 = Add(t0, a) v1 = Sub(v0, e) q = Greater(t1, l) p = Not(q) j = Less(f, v1) k = And(p, j) d1 = And(c, k) g = Cast<to = 1>(t0) s1 = Add(s0, g)
+ r = Identity(s1) }>(, go, w, b, m) }""", [{"n": k} for k in (12, 20, 9, 40, 31, 7)], True),
+    ("a state that is a counter only where it is positive", """(float[n,4] x) => (int64 u, float z) { d = Shape(x) b = Constant<value_int = 0>() l = Gather(d, b) go = Constant<value = bool {1}>() w = Constant<value_int = -6>()
+ m = Constant<value_floats = [0.0, 0.5, 1.0, 2.0]>() u, y, z = Loop<body = b (int64 i, bool c, int64 t0, float[4] s0) => (bool d1, int64 t1, float[4] s1, float[4] r) { a = Constant<value_int = 1>() p = Abs(t0) t1 = Add(p, a)
+ d1 = Less(t1, l) g = Cast<to = 1>(t0) s1 = Add(s0, g) r = Identity(s1) }>(, go, w, m) }""", [{"n": k} for k in (12, 20, 9, 40)], False),
     ("how often, by a shape", """(float[n,5] x, float[2] v) => (float y, float z) { d = Shape(x) b = Constant<value_ints = [0]>() o = Constant<value_ints = [1]>() k = Slice(d, b, o) w = Tile(v, k) y = Exp(w)
  i = Constant<value_ints = [0, 2, 1]>() u = Constant<value_floats = [0.0, 1.0]>() kk = Squeeze(k, b) h = OneHot(i, kk, u) z = Exp(h) }""", [{"n": k} for k in (4, 9, 3, 30)], True),
     ("halved, doubled, added: multiples of 4", PYRAMID, [{"h": h, "w": w} for h, w in ((16, 16), (20, 12), (8, 36), (4, 4))], True),

@@ -155,13 +155,26 @@ static const UOp *index_expr(Graph *g, int depth)
     }
 }
 
+/* Integers compared in a type to which they, or one of them, are cast. */
+static const UOp *compared_casts(Graph *g)
+{
+    const DType to[] = { DT_F32, DT_F64, DT_F16, DT_I32, DT_U8, DT_I8 }, from[] = { DT_INDEX, DT_I32, DT_I64 };
+    DType t = to[rnd(6)];
+    const UOp *a = cast_to(g, t, expr(g, from[rnd(3)], 1)),
+              *b = rnd(2) ? cast_to(g, t, expr(g, from[rnd(3)], 1)) : constant(g, t);
+    if (rnd(4) == 0 && dtype_is_float(t)) b = uop_float(g, t, (double)between(-9, 9) / 2);
+    Op op = rnd(3) ? UOP_CMPLT : UOP_CMPNE;
+    return rnd(2) ? UOP(g, op, DT_VOID, NO_ARG, a, b) : UOP(g, op, DT_VOID, NO_ARG, b, a);
+}
+
 static const UOp *bool_expr(Graph *g, int depth)
 {
-    switch (rnd(depth ? 5 : 1)) {
+    switch (rnd(depth ? 6 : 1)) {
     case 1: return ALU2(g, CMPLT, index_expr(g, depth - 1), constant(g, DT_INDEX));
     case 2: return not_of(g, bool_expr(g, depth - 1));
     case 3: return ALU2(g, AND, bool_expr(g, depth - 1), bool_expr(g, depth - 1));
     case 4: return ALU2(g, OR, bool_expr(g, depth - 1), bool_expr(g, depth - 1));
+    case 5: return compared_casts(g);
     default: return uop_param(g, DT_BOOL, NULL, 0, rnd(3));
     }
 }
