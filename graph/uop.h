@@ -149,8 +149,9 @@ const UOp *graph_fail_code(Graph *g, TgStatus code, const char *fmt, ...) __attr
  * mistake (assert). */
 const UOp *uop_new(Graph *g, Op op, DType dtype, Arg arg, const UOp *const *src, uint32_t nsrc);
 const UOp *uop_tagged(Graph *g, const UOp *u, uint16_t tag);
-/* of an EXP2 (decompose.c): its operand is an integer, an infinity or NaN; its result is not denormal and no 0 */
-enum { WHOLE_TAG = 2, NORMAL_TAG = 4 };
+/* of an EXP2 (decompose.c): its operand is an integer, an infinity or NaN; its result is not denormal and no 0; its
+ * result is 0 where the operand is below -126 (vectors of f32) */
+enum { WHOLE_TAG = 2, NORMAL_TAG = 4, FLUSH_TAG = 8 };
 /* same op, dtype, arg and count; other sources */
 const UOp *uop_with(Graph *g, const UOp *u, const UOp *const *src);
 const Blob *graph_blob(Graph *g, const void *data, size_t size);

@@ -21,6 +21,7 @@ void cpu_prefetch_panel(CRender *r, const UOp *load);
 typedef struct { const char *name; uint32_t lines; } CpuAhead;
 void cpu_prefetch_lines(CRender *r, const UOp *load, CpuAhead *ahead);
 void cpu_prefetch_epilogue(CRender *r, const UOp *range);
+void cpu_prefetch_rows(CRender *r, const UOp *end);
 
 /* tiles.c */
 bool cpu_has_tiles(const Kernel *k);

@@ -123,7 +123,10 @@ static const char *exp2_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     if (e != E_F32 || (lanes != 4 && lanes != 8 && lanes != 16)) return cv_by_lane(r, u, e, lanes);
     cv_want(r, lanes == 4 ? H_EXP2_4 : lanes == 8 ? H_EXP2_8 : H_EXP2_16);
-    const char *name = u->tag == WHOLE_TAG ? "power" : u->tag == NORMAL_TAG ? "exp2n" : "exp2";
+    const char *name = u->tag == WHOLE_TAG ? "power"
+        : u->tag == NORMAL_TAG             ? "exp2n"
+        : u->tag == FLUSH_TAG              ? "exp2z"
+                                           : "exp2";
     return cr_text(r, "tg_%s_%s(%s)", name, cv_type(r, e, lanes), cv_whole(r, u->src[0], e, lanes));
 }
 

@@ -72,7 +72,7 @@
 
 /* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. Its remainder is 0 at infinities and NaN where x is.
  * A result below 2^-126 costs Intel's machine hundreds of cycles even where it becomes 0, so only a vector that has denormal results, or NaN, is scaled that way; AMD's it costs nothing (Zen 4: e^-90 10.5 cycles a vector, e^1 10.0).
- * "power" is 2^x of integers, "exp2n" of numbers that have no such results. */
+ * "power" is 2^x of integers, "exp2n" of numbers that have no such results, "exp2z" has 0 in their place. */
 #define EXP2_POLYNOMIAL "    p = p * f + 0.00133999309f;\n    p = p * f + 0.00961848907f;\n    p = p * f + 0.0555032864f;\n    p = p * f + 0.240226462f;\n" \
                         "    p = p * f + 0.693147182f;\n    p = p * f + 1.0f;\n"
 #define EXP2_ROUNDED(name, T, round, scaled) \
@@ -85,7 +85,10 @@
     "    if (__builtin_expect(k != " #all ", 0)) {\n        " T " e;\n        __asm__(\"vgetexpps %1, %0\" : \"=v\"(e) : \"v\"(p));\n" \
     "        __asm__(\"vcmpps $22, %2, %1, %0\" : \"=k\"(above) : \"v\"(e + n), \"v\"(-151.0f - (" T "){ 0 }));\n" \
     "        if (above & ~k & " #all ") return " scale(-1) ";\n        return " scale(k) ";\n    }\n#endif\n    return " scale(-1) ";\n}\n" \
+    ALWAYS T " tg_above_" T "(" T " p, " T " n, " T " x)\n{\n    unsigned short k;\n" \
+    "    __asm__(\"vcmpps $21, %2, %1, %0\" : \"=k\"(k) : \"v\"(x), \"v\"(-126.0f - (" T "){ 0 }));\n    return " scale(k) ";\n}\n" \
     EXP2_ROUNDED("exp2", T, round, "tg_scaled_" T "(p, n)") EXP2_ROUNDED("exp2n", T, round, scale(-1)) \
+    EXP2_ROUNDED("exp2z", T, round, "tg_above_" T "(p, n, x)") \
     ALWAYS T " tg_power_" T "(" T " n) { return tg_scaled_" T "(1.0f - (" T "){ 0 }, n); }\n"
 /* Without that machine: 2^n by its bits, in halves, so that a denormal result is rounded once. */
 #define EXP2_BITS(T) \
@@ -96,6 +99,7 @@
     "    p = p * (" T ")((half + 127) << 23) * (" T ")((i - half + 127) << 23);\n    return (" T ")((__typeof__(low))p & ~low);\n}\n"
 #define EXP2_OF(T, all, round, scale) \
     "#if !defined(__AVX512F__) || !defined(__AVX512VL__) || !defined(__AVX512DQ__)\n" EXP2_BITS(T) "#define tg_power_" T " tg_exp2_" T "\n#define tg_exp2n_" T " tg_exp2_" T "\n" \
+    "#define tg_exp2z_" T "(x) ({ " T " x_ = (x); (" T ")((__typeof__(x_ < x_))tg_exp2_" T "(x_) & ~(x_ < -126.0f)); })\n" \
     "#define tg_scaled_" T "(p, n) ((p) * tg_exp2_" T "(n))\n#else\n" \
     EXP2_MACHINE(T, round, all, scale) "#endif\n"
 #define SCALE_4(k) "__builtin_ia32_scalefps128_mask(p, n, (f32x4){ 0 }, " #k ")"

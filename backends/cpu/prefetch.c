@@ -7,6 +7,10 @@
  * others request the next panel meanwhile, each for its share: at tile j of J and element q of P, that is element (j P
  * + q) / J. Tile registers request a line after each operation, since their loads take all the buffers that wait for
  * lines when many are requested at once.
+ *
+ * Rows: where loops follow one another in each iteration of an outer loop (a row's maximum, its exponentials and their
+ * sum, its results), the one that computes most requests what the loops before it will read of the next row, and what
+ * the loops behind it read and write of this one.
  */
 #include "backends/cpu/cpu.h"
 
@@ -20,6 +24,11 @@ enum {
     MOST_PANEL = 1 << 20,
     MOST_TILES = 4096,
     LINE = 64,
+    SIBLINGS = 8,
+    WHOLE_WORK = 8,                                          /* of an operation that is many instructions */
+    LEAST_WORK = 6,                                          /* operations of a vector behind which a line comes */
+    LEAST_ROW = 1024,
+    MOST_ROW = 16 << 10,
     FRACTION = 30                                            /* bits of a quotient by a constant */
 };
 /* open loops, outermost first, where instruction `at` stands */
@@ -131,11 +140,15 @@ void cpu_prefetch_lines(CRender *r, const UOp *load, CpuAhead *ahead)
 
 /* ---- a tile's epilogue ---- */
 
-static const char *index_text(CRender *r, const UOp *u)
+/* An index as text, in which `range` is what is said in its place. */
+typedef struct { const UOp *range; const char *text; } InPlace;
+
+static const char *index_text(CRender *r, const UOp *u, InPlace by)
 {
+    if (u == by.range) return by.text;
     if (u->op == UOP_RANGE || uop_is_const(u)) return cr_value(r, u);
     if (u->op != UOP_ADD && u->op != UOP_MUL) return NULL;
-    const char *a = index_text(r, u->src[0]), *b = a ? index_text(r, u->src[1]) : NULL;
+    const char *a = index_text(r, u->src[0], by), *b = a ? index_text(r, u->src[1], by) : NULL;
     return b ? cr_text(r, "(%s %c %s)", a, u->op == UOP_ADD ? '+' : '*', b) : NULL;
 }
 
@@ -167,9 +180,104 @@ void cpu_prefetch_epilogue(CRender *r, const UOp *range)
                   *i = a && large_param(a) && u->nsrc < 3 ? index_of(a) : NULL;
         uint32_t k = 0;
         while (k < n && i && (index_of(seen[k]) != i || seen[k]->src[0] != a->src[0])) k++;
-        const char *text = i && k == n && !i->shape->rank ? index_text(r, i) : NULL;
+        const char *text = i && k == n && !i->shape->rank ? index_text(r, i, (InPlace){ NULL, NULL }) : NULL;
         if (!text) continue;
         seen[n++] = a;
         cr_line(r, "__builtin_prefetch(%s + %s, %d);", cr_memory(r, a), text, u->op == UOP_STORE);
     }
+}
+
+/* ---- rows ---- */
+
+/* A loop among those that follow one another: its instructions, and how much an iteration computes. */
+typedef struct { const UOp *range; uint32_t from, to; int64_t work; } Sibling;
+typedef struct { const UOp *outer; Sibling loop[SIBLINGS]; uint32_t n; } Siblings;
+
+/* The loops of the body of the loop that is open around instruction `at`; false: there are others inside, or too
+ * many. */
+static bool siblings_of(const UOp *linear, uint32_t at, Siblings *s)
+{
+    Nest nest;
+    uint32_t depth = 0, i;
+    s->n = 0;
+    if (!nest_of(linear, linear->src[at], &nest)) return false;
+    s->outer = nest.range[nest.n - 1];
+    for (i = 0; linear->src[i] != s->outer; i++) {}
+    for (i++; i < linear->nsrc; i++) {
+        const UOp *u = linear->src[i];
+        if (u->op == UOP_END && !depth) return s->n > 1;
+        if (u->op == UOP_END && --depth == 0) s->loop[s->n - 1].to = i;
+        if (u->op == UOP_RANGE && (depth++ || s->n == SIBLINGS || !uop_is_const(u->src[0]))) return false;
+        if (u->op == UOP_RANGE) s->loop[s->n++] = (Sibling){ u, i, i, 0 };
+        else if (depth && op_is((Op)u->op, FLAG_ALU) && u->dtype != DT_INDEX)
+            s->loop[s->n - 1].work += u->op == UOP_EXP2 || u->op == UOP_SCALE || u->op == UOP_DIV ? WHOLE_WORK : 1;
+    }
+    return false;
+}
+
+static const UOp *moved(const UOp *u)
+{
+    const UOp *a = u->op == UOP_LOAD || u->op == UOP_STORE ? u->src[0] : NULL;
+    return a && large_param(a) && index_of(a) && !index_of(a)->shape->rank ? a : NULL;
+}
+
+/* Has an instruction before `at` moved elements of this param in this loop, or in one before it? */
+static bool has_moved(const UOp *linear, const Siblings *s, uint32_t at, const UOp *param)
+{
+    for (uint32_t i = s->loop[0].from; i < at; i++) {
+        const UOp *a = moved(linear->src[i]);
+        if (a && a->src[0] == param) return true;
+    }
+    return false;
+}
+
+/* Elements that an iteration of this loop moves there; 0: they are not one behind the other. */
+static int64_t moved_elements(const UOp *linear, const Sibling *l, const UOp *param, int64_t step)
+{
+    int64_t n = 0;
+    for (uint32_t i = l->from; i < l->to; i++) {
+        const UOp *u = linear->src[i], *a = moved(u);
+        if (a && a->src[0] == param) n += cr_lanes(u->op == UOP_STORE ? u->src[1] : u);
+    }
+    return n == step ? n : 0;
+}
+
+static int64_t all_work(const Sibling *l) { return l->work * l->range->src[0]->vmax; }
+
+static void request_part(CRender *r, const Siblings *s, const Sibling *in, const Sibling *of, const UOp *access,
+                         int64_t *work)
+{
+    const UOp *a = moved(access), *i = index_of(a);
+    int64_t size = dtype_size((DType)a->dtype), row = range_step(i, s->outer), step = range_step(i, of->range),
+            n = of->range->src[0]->vmax, trips = in->range->src[0]->vmax,
+            elements = moved_elements(r->k->linear, of, a->src[0], step), bytes = elements * size * n / trips;
+    if (row < 1 || !elements || elements * size * n < LEAST_ROW || elements * size * n > MOST_ROW) return;
+    if ((*work -= (bytes + LINE - 1) / LINE * LEAST_WORK) < 0) return;
+    const char *at = cr_value(r, in->range);
+    if (n != trips) at = cr_text(r, "(%s * %ld / %ld)", at, (long)n, (long)trips);
+    const char *text = index_text(r, i, (InPlace){ of->range, at });
+    if (!text) return;
+    for (int64_t k = 0; k < bytes || k == 0; k += LINE)
+        cr_line(r, "__builtin_prefetch(%s + (%s + %ld), %d);", cr_memory(r, a), text,
+                (long)((of < in ? row : 0) + k / size), access->op == UOP_STORE);
+}
+
+void cpu_prefetch_rows(CRender *r, const UOp *end)
+{
+    const UOp *linear = r->k->linear, *range = end->src[end->nsrc - 1];
+    Siblings s;
+    uint32_t at = 0;
+    if (range->op != UOP_RANGE) return;
+    while (at < linear->nsrc && linear->src[at] != range) at++;
+    if (at == linear->nsrc || !siblings_of(linear, at, &s)) return;
+    const Sibling *most = s.loop;
+    for (uint32_t k = 1; k < s.n; k++)
+        if (all_work(&s.loop[k]) > all_work(most)) most = &s.loop[k];
+    if (most->range != range) return;
+    int64_t work = most->work;
+    for (const Sibling *l = s.loop; l < s.loop + s.n; l++)
+        for (uint32_t i = l->from; l != most && i < l->to; i++) {
+            const UOp *a = moved(linear->src[i]);
+            if (a && !has_moved(linear, &s, i, a->src[0])) request_part(r, &s, most, l, linear->src[i], &work);
+        }
 }

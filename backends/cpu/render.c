@@ -238,6 +238,7 @@ static bool vector_line(CRender *r, const UOp *u)
     const UOp *of[2];
     uint32_t n = cr_lanes(u);
     if (u->op == UOP_RANGE) return cpu_prefetch_epilogue(r, u), false;
+    if (u->op == UOP_END) return cpu_prefetch_rows(r, u), false;
     if (cpu_tile_line(r, u)) return true;
     if (u->op == UOP_STORE) return store_line(r, u);
     if (u->op == UOP_REDUCE && cr_lanes(u->src[0]) > 1 && !cr_by_lanes(r, u->src[0])) return across(r, u), true;

@@ -226,8 +226,27 @@ static bool shift(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
     return true;
 }
 
+static const float least_normal = -126, none;
+
+static Reg constant(Lower *l, const float *c, int width)
+{
+    Reg r = x_vector(l, width);
+    Ins *i = x_put(l, M_BCASTSS);
+    i->dst = r, i->width = (uint8_t)width, i->at = in_pool(x_pool(l, c, 4));
+    return r;
+}
+
+/* Where 2^x is less than a normal number, as a mask. */
+static Reg below_normal(Lower *l, Reg x, Reg least, uint32_t lanes, int width)
+{
+    Reg low = x_vector(l, width);
+    Ins *i = x_put(l, M_CMPPS);
+    i->dst = low, i->a = x, i->b = least, i->imm = FLOAT_LESS, i->size = (uint8_t)lanes, i->width = (uint8_t)width;
+    return low;
+}
+
 /* 2^x = 2^n p(x - n), n the nearest integer, as helpers.c says. */
-static bool exp2_op(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
+static bool exp2_op(Lower *l, const UOp *u, const Opnd *o, uint32_t lanes, int width, Reg dst)
 {
     static const float c[] = {
         0.000153458081f, 0.00133999309f, 0.00961848907f, 0.0555032864f, 0.240226462f, 0.693147182f, 1.0f
@@ -235,18 +254,30 @@ static bool exp2_op(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
     enum { TERMS = sizeof c / sizeof *c };
     if (u->dtype != DT_F32 || !mcode_has(l->m, M_SCALEFPS)) return false;
     bool whole = u->tag == WHOLE_TAG;                   /* p is 1 then */
-    Reg x = take(l, o[0], width), n = whole ? x : simple(l, M_ROUNDPS, x, width, width, NEAREST);
-    Reg p = x_vector(l, width);
-    Ins *i = x_put(l, M_BCASTSS);
-    i->dst = p, i->width = (uint8_t)width, i->at = in_pool(x_pool(l, &c[whole ? TERMS - 1 : 0], 4));
+    Reg x = take(l, o[0], width), low = 0;
+    if (u->tag == FLUSH_TAG) {
+        Reg least = constant(l, &least_normal, width), most = x_vector(l, width);
+        low = below_normal(l, x, least, lanes, width);
+        Ins *i = x_put(l, M_MAXPS);                     /* NaN where its second operand is */
+        i->dst = most, i->a = least, i->b = x, i->width = (uint8_t)width;
+        x = most;
+    }
+    Reg n = whole ? x : simple(l, M_ROUNDPS, x, width, width, NEAREST);
+    Reg p = constant(l, &c[whole ? TERMS - 1 : 0], width);
+    Ins *i;
     Reg f = whole ? 0 : simple(l, M_REDUCEPS, x, width, width, NEAREST);
     for (int k = 1; k < TERMS && !whole; k++) {
         i = x_put(l, M_FMAPS);
         i->dst = p, i->a = p, i->b = f, i->width = (uint8_t)width, i->broadcast = true;
         i->at = in_pool(x_pool(l, &c[k], 4));
     }
+    Reg r = low ? x_vector(l, width) : dst;
     i = x_put(l, M_SCALEFPS);
-    i->dst = dst, i->a = p, i->b = n, i->width = (uint8_t)width;
+    i->dst = r, i->a = p, i->b = n, i->width = (uint8_t)width;
+    if (!low) return true;
+    Reg zeros = constant(l, &none, width);
+    i = x_put(l, M_PICK);
+    i->dst = dst, i->a = zeros, i->b = r, i->c = low, i->width = (uint8_t)width, i->size = 4;
     return true;
 }
 
@@ -464,7 +495,7 @@ bool x_vector_op(Lower *l, const UOp *u, const Opnd *o, uint32_t n, Reg dst)
     case UOP_MIN: return full_float(t) && two(l, t == DT_F32 ? M_MINPS : M_MINPD, o[1], o[0], width, false, dst);
     case UOP_SQRT: return one(l, row_of(l, &sqrt_row, t), o[0], width, 0, dst);
     case UOP_TRUNC: return one(l, row_of(l, &trunc_row, t), o[0], width, TOWARDS_ZERO, dst);
-    case UOP_EXP2: return exp2_op(l, u, o, width, dst);
+    case UOP_EXP2: return exp2_op(l, u, o, n, width, dst);
     case UOP_SCALE: return scale_op(l, u, o, width, dst);
     case UOP_SHL:
     case UOP_SHR: return shift(l, u, o, width, dst);

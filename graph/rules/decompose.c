@@ -329,15 +329,40 @@ static V normal_power(const Match *m)
     return mine && float_bounds(m->slot[X], 8).lo >= -126 ? uop_tagged(m->g, m->root, NORMAL_TAG) : NULL;
 }
 
+static bool is_vector(V u)
+{
+    int64_t lanes = u->shape->rank == 1 ? u->shape->dim[0]->vmax : 0;
+    return lanes == 4 || lanes == 8 || lanes == 16;
+}
+
 /* A vector's product with a power that the device makes whole is one instruction of it. */
 static V scaled(const Match *m)
 {
     V a = m->slot[X], power = m->slot[Y];
     if (a->op == UOP_EXP2) a = m->slot[Y], power = m->slot[X];
-    const Shape *s = m->root->shape;
-    int64_t lanes = s->rank == 1 ? s->dim[0]->vmax : 0;
-    if (power->op != UOP_EXP2 || power->tag != WHOLE_TAG || (lanes != 4 && lanes != 8 && lanes != 16)) return NULL;
+    if (power->op != UOP_EXP2 || power->tag != WHOLE_TAG || !is_vector(m->root)) return NULL;
     return ALU2(m->g, SCALE, a, power->src[0]);
+}
+
+/* x, or the smaller of x and what no x below -126 reaches */
+static bool is_same_below(V u, V x)
+{
+    if (u == x) return true;
+    return u->op == UOP_MIN && (u->src[0] == x || u->src[1] == x) &&
+        float_bounds(u->src[u->src[0] == x], 8).lo >= -126;
+}
+
+/* x < -126 ? 0 : 2^(the larger of x and -126): a mask of the scaling. */
+static V flushed(const Match *m)
+{
+    V power = m->slot[Y], least = m->slot[C];
+    bool normal = power->op == UOP_EXP2 && power->tag == NORMAL_TAG && power->src[0]->op == UOP_MAX;
+    if (!options(m)->whole_exp2 || !is_vector(m->root) || !normal) return NULL;
+    if (least->dtype != DT_F32 || uop_const_float(least) != -126) return NULL;
+    V most = power->src[0];
+    bool first = most->src[0] == least;
+    if ((!first && most->src[1] != least) || !is_same_below(most->src[first], m->slot[X])) return NULL;
+    return uop_tagged(m->g, ALU1(m->g, EXP2, most->src[first]), FLUSH_TAG);
 }
 
 static bool by_polynomial(const Match *m) { return m->root->dtype == DT_F32 && !options(m)->whole_math; }
@@ -350,6 +375,7 @@ static V make_sin(const Match *m) { return sin_f32(m->g, m->slot[X]); }
 static const Rule polynomials[] = {
     { "exp2-whole", P(EXP2, x), NULL, NULL, whole_power },
     { "exp2-normal", P(EXP2, x), NULL, NULL, normal_power },
+    { "exp2-flush", P(WHERE, P(CMPLT, x, c), zero, y), NULL, NULL, flushed },
     { "exp2-f32", P(EXP2, x), NULL, exp2_by_polynomial, make_exp2 },
     { "scaled",   P(MUL, x, y), NULL, NULL, scaled },
     { "log2-f32", P(LOG2, x), NULL, by_polynomial, make_log2 },
