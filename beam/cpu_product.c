@@ -397,6 +397,14 @@ static void unroll_window(Trial *p, const Tile *tile)
     }
 }
 
+/* Short sums wait for what they store: row by row, all columns of each, where those stay in the first cache (16384 x 8
+ * by 96 columns: 0.30 ms, 0.17). */
+static bool rows_first(const Trial *p, int lane, int64_t nv)
+{
+    if (p->reduced > SHORT_SUM) return false;
+    return cpu_batch(p) || (p->size[lane] > p->lanes * nv && bytes_along(p, lane, 0) <= p->t->l1_bytes / 2);
+}
+
 void cpu_contract(Trial *p, int lane)
 {
     int64_t n = p->size[lane];
@@ -404,7 +412,8 @@ void cpu_contract(Trial *p, int lane)
     bool columns = !cpu_batch(p) && cpu_large_columns(p, lane);
     Tile best = cpu_best_tile(p, lane, 0, columns);
     if (merge_lines(p, lane, columns, &best)) best = cpu_best_tile(p, lane, 0, columns);
-    bool cut = cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, 4 * p->lanes, false);
+    bool rows = rows_first(p, lane, best.nv);
+    bool cut = !rows && cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, 4 * p->lanes, false);
     if (cut) {                                                      /* threads take stretches of rows each */
         p->size[best.m] = trial_size(p, best.m);
         best = cpu_best_tile(p, lane, 0, false);
@@ -415,8 +424,7 @@ void cpu_contract(Trial *p, int lane)
     uint64_t inside = 0;
     for (uint32_t i = 0; i < 64; i++)
         if ((int)i != lane && (!(p->outs >> i & 1) || trial_shares(p, (int)i, lane))) inside |= UINT64_C(1) << i;
-    /* short sums wait for what they store: row by row */
-    int longest = !cpu_batch(p) || p->reduced > SHORT_SUM ? order_columns(p, lane, inside) : lane;
+    int longest = rows ? lane : order_columns(p, lane, inside);
     cpu_unroll_parts(p);
     if (best.mr > 1) unroll_window(p, &best);
     cut_sum(p->out, p->k, p->t, TERMS);

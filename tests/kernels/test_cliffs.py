@@ -289,6 +289,12 @@ if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text() and not os.environ.get
                     {"w": np.ones((64, 16, 3, 3), "f4")}, "plan")
         check(f"planes of {height} rows: a copy where it pays", (f" e_{height}_" in text) == copied)
 
+# Short sums wait for what they store: all columns of some rows before the next, and threads take rows.
+for columns, by_rows in ((96, True), (4096, False)):
+    text = dump([helper.make_node("MatMul", ["x", "w"], ["y"])], [4096, 16], {"w": np.ones((16, columns), "f4")}, "plan")
+    threads = int(re.search(rf"r_4096_{columns}_16_\w+ .*threads (\d+)", text)[1])
+    check(f"short sums of {columns} columns", (threads > 64) == by_rows)
+
 print(f"{count - len(wrong)} of {count} cliffs are gone")
 if wrong:
     raise SystemExit("\n".join(wrong))
