@@ -155,7 +155,7 @@ static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
         return cr_text(r, "(((union { %s a; %s b; }){ %s }).b)", cr_type(r, u->src[0]), cr_type(r, u), o[0]);
     case UOP_RECIP: return cr_text(r, "(1.0%s / %s)", f, o[0]);
     case UOP_MAX:
-        if (!is_float) return cr_text(r, "(%s > %s ? %s : %s)", o[0], o[1], o[0], o[1]);
+        if (!is_float || u->tag == LOOSE_TAG) return cr_text(r, "(%s > %s ? %s : %s)", o[0], o[1], o[0], o[1]);
         r->helpers |= HELPER_MAX;
         return cr_text(r, "tg_max%s(%s, %s)", f, o[0], o[1]);
     case UOP_MIN: return cr_text(r, "(%s < %s ? %s : %s)", o[1], o[0], o[1], o[0]);
@@ -328,7 +328,13 @@ static void across_lanes(CRender *r, const UOp *u)
     struct {
         UOp u;
         const UOp *src[2];
-    } step = { { .op = (uint8_t)u->arg.i, .dtype = u->dtype, .nsrc = 2, .vmin = x->vmin, .vmax = x->vmax }, { x, x } };
+    } step = { { .op = (uint8_t)u->arg.i,
+                 .dtype = u->dtype,
+                 .tag = u->tag,
+                 .nsrc = 2,
+                 .vmin = x->vmin,
+                 .vmax = x->vmax },
+               { x, x } };
     const char *first = cr_lane(r, x, 0), *name = cr_name(r, u), *t = cr_type(r, u);
     cr_line(r, "%s %s = %s;", t, name, first);
     for (uint32_t l = 1; l < n; l++)

@@ -91,7 +91,12 @@ static U in_wide(Graph *g, U x, int64_t axis, U (*f)(Graph *g, U x, int64_t axis
     return cast(g, f(g, cast(g, x, DT_F32), axis), x->dtype);
 }
 
-static U below_max(Graph *g, U x, int64_t axis) { return sub(g, x, max_reduce(g, x, axis, true)); }
+/* Of a row with NaN, which its exponentials bring to the sum, the maximum does not matter. */
+static U below_max(Graph *g, U x, int64_t axis)
+{
+    U m = max_reduce(g, x, axis, true);
+    return sub(g, x, m->op == UOP_REDUCE ? uop_tagged(g, m, LOOSE_TAG) : m);
+}
 
 /* Every term is divided by a sum of 1 or more: one rounded product by log2(e) serves, unlike in exp_. Terms that would
  * be denormal are 0: masks make rows full of them, and processors take hundreds of cycles for each, here and again in

@@ -269,6 +269,12 @@ const UOp *uop_tagged(Graph *g, const UOp *u, uint16_t tag)
     return intern(g, (Op)u->op, (DType)u->dtype, tag, u->arg, u->src, u->nsrc);
 }
 
+const UOp *uop_with_n(Graph *g, const UOp *u, const UOp *const *src, uint32_t n)
+{
+    if (n == u->nsrc) return uop_with(g, u, src);
+    return intern(g, (Op)u->op, derive_dtype((Op)u->op, (DType)u->dtype, u->arg, src, n), u->tag, u->arg, src, n);
+}
+
 const UOp *uop_with(Graph *g, const UOp *u, const UOp *const *src)
 {
     if (!u->nsrc || !memcmp(src, u->src, u->nsrc * sizeof *src)) return u;
@@ -325,6 +331,12 @@ const UOp *uop_reduce_ranges(Graph *g, Op op, const UOp *value, const UOp *const
     if (!n) return value;
     memcpy(src + 1, range, n * sizeof *range);
     return uop_new(g, UOP_REDUCE, DT_VOID, ARG_I(op), src, n + 1);
+}
+
+const UOp *uop_reduce_like(Graph *g, const UOp *like, const UOp *value, const UOp *const *range, uint32_t n)
+{
+    const UOp *u = uop_reduce_ranges(g, (Op)like->arg.i, value, range, n);
+    return n && like->tag ? uop_tagged(g, u, like->tag) : u;
 }
 
 const UOp *uop_sizes(Graph *g, const UOp *const *dim, uint32_t rank)

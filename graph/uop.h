@@ -152,8 +152,13 @@ const UOp *uop_tagged(Graph *g, const UOp *u, uint16_t tag);
 /* of an EXP2 (decompose.c): its operand is an integer, an infinity or NaN; its result is not denormal and no 0; its
  * result is 0 where the operand is below -126 (vectors of f32) */
 enum { WHOLE_TAG = 2, NORMAL_TAG = 4, FLUSH_TAG = 8 };
+/* of a MAX of floats and of a REDUCE by it: where an operand is NaN, any of them may be the result, since what reads it
+ * is NaN by another way */
+enum { LOOSE_TAG = 16 };
 /* same op, dtype, arg and count; other sources */
 const UOp *uop_with(Graph *g, const UOp *u, const UOp *const *src);
+/* and another count */
+const UOp *uop_with_n(Graph *g, const UOp *u, const UOp *const *src, uint32_t n);
 const Blob *graph_blob(Graph *g, const void *data, size_t size);
 const Blob *graph_ints(Graph *g, const int64_t *v, uint32_t n);
 const Shape *graph_shape(Graph *g, const UOp *const *dim, uint32_t rank);
@@ -225,6 +230,8 @@ bool uop_is_shuffle(const UOp *u, const UOp *of[2]);
 
 /* REDUCE: arg.i is the Op (ADD, MAX, MUL); arg.blob the axes at tensor level, NULL at kernel level. */
 const UOp *uop_reduce_ranges(Graph *g, Op op, const UOp *value, const UOp *const *range, uint32_t n);
+/* with the operation of `like` and its tag */
+const UOp *uop_reduce_like(Graph *g, const UOp *like, const UOp *value, const UOp *const *range, uint32_t n);
 
 /* BUFFER: arg.i = slot | space << 32. Tensor-level ones have a row in the graph. */
 const UOp *uop_buffer(Graph *g, DType t, const UOp *const *dim, uint32_t rank, int64_t slot, AddrSpace space);

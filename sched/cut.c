@@ -60,7 +60,7 @@ static const UOp *express(Rangeify *r, const Inst *i)
     case UOP_BIND: return u->src[0];
     case UOP_IOTA: return i->idx[0];
     case UOP_BUFFER: case UOP_PARAM: return load(r, u, i);
-    case UOP_REDUCE: return uop_reduce_ranges(r->g, (Op)u->arg.i, i->child[0]->expr, i->range, i->nrange);
+    case UOP_REDUCE: return uop_reduce_like(r->g, u, i->child[0]->expr, i->range, i->nrange);
     case UOP_BITCAST: return UOP(r->g, UOP_BITCAST, (DType)u->dtype, NO_ARG, i->child[0]->expr);
     case UOP_CAT: return select_part(r, i, i->idx[u->arg.i]);
     case UOP_STACK: return select_part(r, i, i->idx[0]);

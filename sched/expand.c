@@ -261,19 +261,22 @@ static const UOp *elements(Expand *x, const UOp *v, const UOp *index)
     return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, e, (uint32_t)lane->src[0]->vmax);
 }
 
-static const UOp *joined(Expand *x, Op op, const UOp *a, const UOp *b)
+/* A step of reduce u. */
+static const UOp *joined(Expand *x, const UOp *u, const UOp *a, const UOp *b, bool into_unit)
 {
-    if (op == UOP_ADD && wmma_adds(b)) return UOP(x->g, UOP_WMMA, DT_VOID, b->arg, b->src[0], b->src[1], a);
-    return UOP(x->g, op, DT_VOID, NO_ARG, a, b);
+    if (into_unit && u->arg.i == UOP_ADD && wmma_adds(b))
+        return UOP(x->g, UOP_WMMA, DT_VOID, b->arg, b->src[0], b->src[1], a);
+    const UOp *v = UOP(x->g, (Op)u->arg.i, DT_VOID, NO_ARG, a, b);
+    return u->tag && v->op == UOP_MAX ? uop_tagged(x->g, v, u->tag) : v;
 }
 
 /* In order, or in pairs: then fewer wait for one another. Where loops remain, linearize makes one accumulator of them.
  */
-static const UOp *combine(Expand *x, Op op, const UOp **v, uint32_t n, bool pairs, bool loops)
+static const UOp *combine(Expand *x, const UOp *u, const UOp **v, uint32_t n, bool pairs, bool loops)
 {
     for (uint32_t step = 1; step < n; step = pairs ? 2 * step : step + 1)
         for (uint32_t i = 0; i + step < n; i += pairs ? 2 * step : n)
-            v[i] = loops ? UOP(x->g, op, DT_VOID, NO_ARG, v[i], v[i + step]) : joined(x, op, v[i], v[i + step]);
+            v[i] = joined(x, u, v[i], v[i + step], !loops);
     return v[0];
 }
 
@@ -325,16 +328,17 @@ static const UOp *expand_reduce(Expand *x, const UOp *u)
         if (kept || !count) part[count] = term, count += kept != NULL;
     } while (next_assignment(x, unrolled));
     if (!count) count = 1;
-    v = combine(x, (Op)u->arg.i, part, count, across || u->arg.i == UOP_MAX, n > 1);
+    v = combine(x, u, part, count, across || u->arg.i == UOP_MAX, n > 1);
     if (across && uop_rank(v) == 0)
         v = UOP(x->g, UOP_ADD, DT_VOID, NO_ARG, v,
                 UOP(x->g, UOP_CAST, (DType)u->dtype, NO_ARG,
                     UOP(x->g, UOP_MUL, DT_VOID, NO_ARG, lane_numbers(x, across), uop_index(x->g, 0))));
     src[0] = v;
-    v = n > 1 ? uop_new(x->g, UOP_REDUCE, DT_VOID, ARG_I(u->arg.i), src, n) : v;
+    v = uop_reduce_like(x->g, u, v, src + 1, n - 1);
     if (!across) return v;
     int64_t axis = 0;
     v = UOP(x->g, UOP_REDUCE, DT_VOID, ((Arg){ u->arg.i, graph_ints(x->g, &axis, 1) }), v);
+    if (u->tag) v = uop_tagged(x->g, v, u->tag);
     return UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, uop_index(x->g, 0));
 }
 

@@ -340,7 +340,7 @@ static const UOp *own_part(Dims *d, const UOp *u)
     Slot *slot[MAX_SLOTS];
     uint32_t nloop, n = split_ranges(d, u, slot, loop, &nloop);
     for (uint32_t k = 0; k < nloop; k++) loop[k] = get(d, loop[k]);
-    const UOp *v = uop_reduce_ranges(d->g, (Op)u->arg.i, get(d, u->src[0]), loop, nloop);
+    const UOp *v = uop_reduce_like(d->g, u, get(d, u->src[0]), loop, nloop);
     for (uint32_t k = 0; k < n; k++) v = by_shuffles(d, v, (Op)u->arg.i, slot[k]);
     return v;
 }
@@ -397,7 +397,7 @@ static void reduce_by_memory(Dims *d, const UOp *u)
         int64_t lanes = part[k]->shape->rank ? uop_size(part[k], 0) : 1;
         const UOp *shared = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer[k], all);
         const UOp *read = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, address(g, shared, mul(g, from, lanes), part[k]));
-        d->map[member[k]->id] = uop_reduce_ranges(g, (Op)member[k]->arg.i, read, range, nrange);
+        d->map[member[k]->id] = uop_reduce_like(g, member[k], read, range, nrange);
     }
 }
 

@@ -81,7 +81,7 @@ static const UOp *of_part(const Joins *j, const Formula *f, const UOp *part)
             int at = place_of(f, u->src[k]);
             src[k] = at >= 0 ? now[at] : expand(j->g, uniform(j->g, u->src[k]), part->shape->dim, uop_rank(part));
         }
-        now[i] = uop_tagged(j->g, uop_new(j->g, (Op)u->op, (DType)u->dtype, u->arg, src, u->nsrc), u->tag);
+        now[i] = uop_with(j->g, u, src);
     }
     return now[f->n - 1];
 }

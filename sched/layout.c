@@ -217,7 +217,7 @@ static void flatten_kernel(Layout *all, Kernel *k)
             const Layout *l = layout_of(all, buffer_of(k, index_of(u)));
             if (has_halo(l) && halo_serves(k, rw, u, &m) && l->fill == m.fill) ns = 1;
         }
-        map[u->id] = ns == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, ns);
+        map[u->id] = uop_with_n(g, u, src, ns);
     }
     k->root = rewriter_run(rw, map[k->root->id]);
     rewriter_free(rw);

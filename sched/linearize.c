@@ -259,6 +259,7 @@ static void sum_step(Lin *l, View *v, Sum *s, uint32_t t)
     } else {
         need(l, v, u);
         s->acc = UOP(l->g, op, DT_VOID, NO_ARG, s->acc, l->map[u->id]);
+        if (s->reduce->tag && op == UOP_MAX) s->acc = uop_tagged(l->g, s->acc, s->reduce->tag);
     }
     push(l, s->acc);
 }

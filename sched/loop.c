@@ -88,7 +88,7 @@ static void redirect(Kernel *k, uint32_t p, const Place *to)
         }
         if (u->op == UOP_PARAM && u->arg.i == p)
             map[u->id] = uop_param(k->g, (DType)u->dtype, dim, uop_rank(to->buffer), p);
-        else map[u->id] = changed ? uop_new(k->g, (Op)u->op, (DType)u->dtype, u->arg, src, m) : u;
+        else map[u->id] = changed ? uop_with_n(k->g, u, src, m) : u;
     }
     k->root = map[k->root->id];
     k->param[p].buffer = to->buffer;

@@ -263,10 +263,7 @@ const UOp *ranges_merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
                 if (u->src[s - 1] != a) return NULL;
             } else src[m++] = map[u->src[s]->id];
         }
-        map[u->id] = u == a ? outer
-            : u == b        ? inner
-            : m == u->nsrc  ? uop_with(g, u, src)
-                            : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
+        map[u->id] = u == a ? outer : u == b ? inner : uop_with_n(g, u, src, m);
     }
     return graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
 }

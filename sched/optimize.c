@@ -160,7 +160,7 @@ static const UOp *change_node(Graph *g, const UOp *u, const UOp **map, const Cha
     /* its own gate may hold in the pad */
     if (c->gate && !closes && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
     if (u->op == UOP_REDUCE && n == 1) return src[0];
-    return n == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, n);
+    return uop_with_n(g, u, src, n);
 }
 
 void kernel_change(Kernel *k, const Change *c)
@@ -349,8 +349,8 @@ static TgStatus nest(Kernel *k, const OptOp *o, const UOp *r)
         }
         for (uint32_t s = 1; s < at; s++) held |= wmma_holds(k, o, u->src[s]);
         if (at) {
-            const UOp *inner = uop_reduce_ranges(k->g, (Op)u->arg.i, src[0], src + at, u->nsrc - at);
-            map[u->id] = uop_reduce_ranges(k->g, (Op)u->arg.i, inner, src + 1, at - 1);
+            const UOp *inner = uop_reduce_like(k->g, u, src[0], src + at, u->nsrc - at);
+            map[u->id] = uop_reduce_like(k->g, u, inner, src + 1, at - 1);
             done = true;
         } else map[u->id] = uop_with(k->g, u, src);
     }

@@ -39,7 +39,8 @@ static const char *max_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     bool swap = is_number(u->src[1]);
     const UOp *a = u->src[swap], *b = u->src[!swap];
-    return cv_max(r, cv_whole(r, a, e, lanes), cv_whole(r, b, e, lanes), is_number(a), e, lanes);
+    bool number = is_number(a) || u->tag == LOOSE_TAG;
+    return cv_max(r, cv_whole(r, a, e, lanes), cv_whole(r, b, e, lanes), number, e, lanes);
 }
 
 /* Of the machine's the second operand is the result where one is NaN. */

@@ -190,7 +190,7 @@ static void across(CRender *r, const UOp *u)
         if (n < width) cr_line(r, "const %s %s = %s;", t, a, lanes_from(r, x, 0, n, width));
         cr_line(r, "const %s %s = %s;", t, b, lanes_from(r, x, h, n, width));
         cr_line(r, "const %s %s_%u = %s;", t, v, h,
-                max ? cv_max(r, a, b, false, e, n) : cr_text(r, "%s %s %s", a, sign, b));
+                max ? cv_max(r, a, b, u->tag == LOOSE_TAG, e, n) : cr_text(r, "%s %s %s", a, sign, b));
         x = cr_text(r, "%s_%u", v, h);
         width = n;
     }

@@ -146,14 +146,15 @@ static bool mulacc(Lower *l, int op, const Opnd *o, int width, Reg dst)
     return true;
 }
 
-static bool maximum(Lower *l, DType t, const Opnd *o, int width, Reg dst)
+static bool maximum(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
 {
+    DType t = (DType)u->dtype;
     int op = row_of(l, &max_row, t);
     if (op != M_MAXNAN) return two(l, op, o[0], o[1], width, true, dst);
     bool number0 = is_const(o[0]) && uop_const_float(o[0].u) == uop_const_float(o[0].u),
          number1 = is_const(o[1]) && uop_const_float(o[1].u) == uop_const_float(o[1].u);
     int plain = t == DT_F32 ? M_MAXPS : M_MAXPD; /* gives its second operand where one is NaN */
-    if (number0) return two(l, plain, o[0], o[1], width, false, dst);
+    if (number0 || u->tag == LOOSE_TAG) return two(l, plain, o[0], o[1], width, false, dst);
     if (number1) return two(l, plain, o[1], o[0], width, false, dst);
     Reg a = take(l, o[0], width), b = take(l, o[1], width);
     Ins *i = x_put(l, op);
@@ -491,7 +492,7 @@ bool x_vector_op(Lower *l, const UOp *u, const Opnd *o, uint32_t n, Reg dst)
         return two(l, row_of(l, &div_row, t), c, o[0], width, false, dst);
     }
     case UOP_MULACC: return mulacc(l, row_of(l, &fma_row, t), o, width, dst);
-    case UOP_MAX: return maximum(l, t, o, width, dst);
+    case UOP_MAX: return maximum(l, u, o, width, dst);
     case UOP_MIN: return full_float(t) && two(l, t == DT_F32 ? M_MINPS : M_MINPD, o[1], o[0], width, false, dst);
     case UOP_SQRT: return one(l, row_of(l, &sqrt_row, t), o[0], width, 0, dst);
     case UOP_TRUNC: return one(l, row_of(l, &trunc_row, t), o[0], width, TOWARDS_ZERO, dst);
@@ -537,7 +538,12 @@ void x_across(Lower *l, const UOp *u)
     struct {
         UOp u;
         const UOp *src[2];
-    } step = { { .op = (uint8_t)u->arg.i, .dtype = x->dtype, .nsrc = 2, .vmin = INT64_MIN, .vmax = INT64_MAX },
+    } step = { { .op = (uint8_t)u->arg.i,
+                 .dtype = x->dtype,
+                 .tag = u->tag,
+                 .nsrc = 2,
+                 .vmin = INT64_MIN,
+                 .vmax = INT64_MAX },
                { x, x } };
     int most = u->arg.i == UOP_ADD || !l->m->avx2 ? 8 : 4;      /* of 8 bytes AVX2 has sums alone */
     bool halves = x_is_vector(l, x) && (t == DT_BOOL || full_float(t) || (size >= 4 && size <= most));

@@ -36,7 +36,7 @@ static const UOp *without_range(const Match *m, uint32_t k, const UOp *inner)
     uint32_t n = 0;
     for (uint32_t i = 1; i < u->nsrc; i++)
         if (i != k) rest[n++] = u->src[i];
-    return uop_reduce_ranges(m->g, (Op)u->arg.i, inner, rest, n);
+    return uop_reduce_like(m->g, u, inner, rest, n);
 }
 
 /* Tries of(m, range, value) on each range of a kernel-level REDUCE. */
@@ -154,7 +154,7 @@ static const UOp *reduce_mask(const Match *m)
     }
     const UOp *id = identity_of(m->g, (Op)u->arg.i, (DType)u->dtype);
     return off ? ALU3(m->g, WHERE, off,
-                      uop_reduce_ranges(m->g, (Op)u->arg.i, where_or(m->g, in, v, id), u->src + 1, u->nsrc - 1), id)
+                      uop_reduce_like(m->g, u, where_or(m->g, in, v, id), u->src + 1, u->nsrc - 1), id)
                : NULL;
 }
 

@@ -103,7 +103,7 @@ static const UOp *without_consts(const Match *m)
     if (u->nsrc > 65 || (u->op == UOP_REDUCE && u->arg.blob)) return NULL;
     for (uint32_t k = 0; k < u->nsrc; k++)
         if (!k || u->src[k]->op != UOP_CONST) src[n++] = u->src[k];
-    return n == 1 && u->op == UOP_REDUCE ? src[0] : uop_new(m->g, (Op)u->op, (DType)u->dtype, u->arg, src, n);
+    return n == 1 && u->op == UOP_REDUCE ? src[0] : uop_with_n(m->g, u, src, n);
 }
 
 /* Every value of x fits t, so casting x to t and back loses nothing. */
