@@ -58,6 +58,14 @@ static bool read_once(const Access *a, const UOp *index)
     return n == 1;
 }
 
+/* Of one head or group of several, too: h * 64 + d. */
+static bool runs_along_reduce(const Access *a, const UOp *last)
+{
+    for (uint32_t i = 0; i < a->nrange; i++)
+        if (range_type(a->range[i]) == AXIS_REDUCE && range_step(last, a->range[i]) == 1) return true;
+    return false;
+}
+
 /* The operand that a copy would give lanes to; NULL: none. */
 static const UOp *wants_copy(const Schedule *s, Layout *all, const Kernel *k, const Access *a, const uint8_t *once)
 {
@@ -68,9 +76,8 @@ static const UOp *wants_copy(const Schedule *s, Layout *all, const Kernel *k, co
         if (!index || has_lanes(index)) return NULL;
         const UOp *last = index->src[index->nsrc - 1];
         const Layout *l = layout_of(all, buffer_of(k, index));
-        bool keeps = (!l || l->fixed) && !k->param[index->src[0]->arg.i].written,
-             along = last->op == UOP_RANGE && range_type(last) == AXIS_REDUCE;
-        if (keeps && along && layout_bare_axis(index, lane) >= 0 && read_once(a, index)) found = index;
+        bool keeps = (!l || l->fixed) && !k->param[index->src[0]->arg.i].written;
+        if (keeps && runs_along_reduce(a, last) && layout_bare_axis(index, lane) >= 0 && read_once(a, index)) found = index;
     }
     double saved = found ? 2 * LANE_NS_PER_FLOP * rows_of(a, found) : 0;
     return saved > 2 * ELEMENT_NS * PAYS ? found : NULL;

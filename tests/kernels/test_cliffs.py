@@ -289,6 +289,12 @@ if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text() and not os.environ.get
                     {"w": np.ones((64, 16, 3, 3), "f4")}, "plan")
         check(f"planes of {height} rows: a copy where it pays", (f" e_{height}_" in text) == copied)
 
+# Keys of an attention whose heads lie side by side in each row are copied, so that products have lanes.
+for heads in (1, 12):
+    nodes = [helper.make_node("Softmax", ["x"], ["q"]),
+             helper.make_node("MultiHeadAttention", ["q", "x", "x"], ["y"], domain="com.microsoft", num_heads=heads)]
+    check(f"keys of {heads} heads are turned", " e_768_197_" in dump(nodes, [1, 197, 768], {}, "plan"))
+
 # Short sums wait for what they store: all columns of some rows before the next, and threads take rows.
 for columns, by_rows in ((96, True), (4096, False)):
     text = dump([helper.make_node("MatMul", ["x", "w"], ["y"])], [4096, 16], {"w": np.ones((16, columns), "f4")}, "plan")
