@@ -77,7 +77,8 @@ static const UOp *wants_copy(const Schedule *s, Layout *all, const Kernel *k, co
         const UOp *last = index->src[index->nsrc - 1];
         const Layout *l = layout_of(all, buffer_of(k, index));
         bool keeps = (!l || l->fixed) && !k->param[index->src[0]->arg.i].written;
-        if (keeps && runs_along_reduce(a, last) && layout_bare_axis(index, lane) >= 0 && read_once(a, index)) found = index;
+        bool lanes = keeps && runs_along_reduce(a, last) && layout_bare_axis(index, lane) >= 0;
+        if (lanes && read_once(a, index)) found = index;
     }
     double saved = found ? 2 * LANE_NS_PER_FLOP * rows_of(a, found) : 0;
     return saved > 2 * ELEMENT_NS * PAYS ? found : NULL;
@@ -121,6 +122,14 @@ static bool stores_by_pages(const Kernel *k, Layout *all, const Access *a, uint6
     return pages;
 }
 
+/* Operations, also where a product's numbers are integers, which flops does not count. */
+static double operations(const Kernel *k, const Access *a)
+{
+    double products = a->product ? 2 : 0;
+    for (uint32_t i = 0; i < a->nrange; i++) products *= (double)a->range[i]->src[0]->vmin;
+    return (double)k->flops > products ? (double)k->flops : products;
+}
+
 /* What is read by windows, often enough to pay for a copy; NULL: nothing. */
 static const UOp *wants_windows(const Schedule *s, Layout *all, const Kernel *k, const Access *a, const uint8_t *once,
                                 const Target *t)
@@ -133,7 +142,7 @@ static const UOp *wants_windows(const Schedule *s, Layout *all, const Kernel *k,
         bool keeps = (!l || l->fixed) && !k->param[index->src[0]->arg.i].written &&
             !layout_constant(s, k, index, once);
         if (keeps && read_once(a, index) && has_windows(index, constants) &&
-            (double)k->flops >= (double)WINDOW_FLOPS * (double)uop_numel(b))
+            operations(k, a) >= (double)WINDOW_FLOPS * (double)uop_numel(b))
             return index;
     }
     return NULL;

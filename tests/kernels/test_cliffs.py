@@ -22,10 +22,10 @@ def check(name, good):
         wrong.append(name)
 
 
-def model(folder, nodes, shape, constants):
+def model(folder, nodes, shape, constants, kind=TensorProto.FLOAT):
     """The file of a model x -> y."""
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", kind, shape)],
+                              [helper.make_tensor_value_info("y", kind, None)],
                               [numpy_helper.from_array(v, n) for n, v in constants.items()])
     path = os.path.join(folder, "m.onnx")
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)],
@@ -33,10 +33,10 @@ def model(folder, nodes, shape, constants):
     return path
 
 
-def dump(nodes, shape, constants, stage):
+def dump(nodes, shape, constants, stage, kind=TensorProto.FLOAT):
     """A stage's text."""
     with tempfile.TemporaryDirectory() as folder:
-        path = model(folder, nodes, shape, constants)
+        path = model(folder, nodes, shape, constants, kind)
         done = subprocess.run([build / "tgrun", "dump", path, "--stage", stage, "--device", "cpu", "--threads", "2"],
                               capture_output=True, text=True, check=False)
     if done.returncode:
@@ -294,6 +294,13 @@ for heads in (1, 12):
     nodes = [helper.make_node("Softmax", ["x"], ["q"]),
              helper.make_node("MultiHeadAttention", ["q", "x", "x"], ["y"], domain="com.microsoft", num_heads=heads)]
     check(f"keys of {heads} heads are turned", " e_768_197_" in dump(nodes, [1, 197, 768], {}, "plan"))
+
+# A convolution of bytes that lie channel by channel: they are copied, so that products of channels are dot products.
+names = ["x", "s", "u", "w", "s", "i", "s", "u"]
+text = dump([helper.make_node("QLinearConv", names, ["y"], pads=[1, 1, 1, 1])], [1, 64, 56, 56],
+            {"s": np.float32(.1), "u": np.uint8(128), "i": np.int8(0), "w": np.ones((64, 64, 3, 3), "i1")}, "plan",
+            TensorProto.UINT8)
+check("channels of bytes are dot products", "r_64_56_56_3_3_64_" in text)
 
 # Short sums wait for what they store: all columns of some rows before the next, and threads take rows.
 for columns, by_rows in ((96, True), (4096, False)):
