@@ -352,13 +352,15 @@ static U present_rows(Graph *g, const Ctx *c, U past, U rows)
 static U extend_cache(Graph *g, U past, U fresh, U before, U all)
 {
     if (!past) return fresh;
-    U joined = cat(g, (U[]){ past, fresh }, 2, 2), dim[4];
+    const int64_t rows_first[] = { 0, 2, 1, 3 };
+    U joined = cat(g, (U[]){ past, fresh }, 2, 2), one = uop_index(g, 1);
     if (joined->op == UOP_ERROR) return joined;
-    for (uint32_t k = 0; k < 4; k++) dim[k] = k == 2 ? all : uop_dim(joined, k);
     U j = unsqueeze(g, iota(g, all, DT_I64), 1), room = cast(g, uop_dim(past, 2), DT_I64),
       on = lt(g, j, add(g, before, cast(g, uop_dim(fresh, 2), DT_I64)));
     U from = where(g, lt(g, j, before), j, where(g, on, add(g, sub(g, j, before), room), uop_int(g, DT_I64, 0)));
-    return where(g, on, gather_elements(g, joined, expand(g, from, dim, 4), 2), scalar(g, type_of(joined), 0));
+    U dim[] = { uop_dim(joined, 0), one, all, one }, places[] = { dim[0], all, one };
+    U rows = gather_nd(g, permute(g, joined, rows_first, 4), reshape(g, expand(g, from, dim, 4), places, 3), 1);
+    return where(g, on, permute(g, rows, rows_first, 4), scalar(g, type_of(joined), 0));
 }
 
 /* seqlens_k as [batch, 1, 1, 1]: each below `total`. exact: that is what total_sequence_length must be. */
