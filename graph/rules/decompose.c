@@ -344,12 +344,13 @@ static V scaled(const Match *m)
     return ALU2(m->g, SCALE, a, power->src[0]);
 }
 
-/* x, or the smaller of x and what no x below -126 reaches */
+/* x, or the smaller of x and a number that no x below -126 reaches */
 static bool is_same_below(V u, V x)
 {
     if (u == x) return true;
-    return u->op == UOP_MIN && (u->src[0] == x || u->src[1] == x) &&
-        float_bounds(u->src[u->src[0] == x], 8).lo >= -126;
+    if (u->op != UOP_MIN || (u->src[0] != x && u->src[1] != x)) return false;
+    V most = u->src[u->src[0] == x];
+    return uop_is_const(most) && uop_const_float(most) >= -126;
 }
 
 /* x < -126 ? 0 : 2^(the larger of x and -126): a mask of the scaling. */
