@@ -193,14 +193,14 @@ void cpu_prefetch_epilogue(CRender *r, const UOp *range)
 typedef struct { const UOp *range; uint32_t from, to; int64_t work; } Sibling;
 typedef struct { const UOp *outer; Sibling loop[SIBLINGS]; uint32_t n; } Siblings;
 
-/* The loops of the body of the loop that is open around instruction `at`; false: there are others inside, or too
- * many. */
-static bool siblings_of(const UOp *linear, uint32_t at, Siblings *s)
+/* This loop and those that follow or precede it in the body of the loop around it; false: there are others inside, or
+ * too many. */
+static bool siblings_of(const UOp *linear, const UOp *range, Siblings *s)
 {
     Nest nest;
     uint32_t depth = 0, i;
     s->n = 0;
-    if (!nest_of(linear, linear->src[at], &nest)) return false;
+    if (!nest_of(linear, range, &nest)) return false;
     s->outer = nest.range[nest.n - 1];
     for (i = 0; linear->src[i] != s->outer; i++) {}
     for (i++; i < linear->nsrc; i++) {
@@ -264,12 +264,9 @@ static void request_part(CRender *r, const Siblings *s, const Sibling *in, const
 
 void cpu_prefetch_rows(CRender *r, const UOp *end)
 {
-    const UOp *linear = r->k->linear, *range = end->src[end->nsrc - 1];
+    const UOp *linear = r->k->linear, *range = end->src[0];
     Siblings s;
-    uint32_t at = 0;
-    if (range->op != UOP_RANGE) return;
-    while (at < linear->nsrc && linear->src[at] != range) at++;
-    if (at == linear->nsrc || !siblings_of(linear, at, &s)) return;
+    if (!siblings_of(linear, range, &s)) return;
     const Sibling *most = s.loop;
     for (uint32_t k = 1; k < s.n; k++)
         if (all_work(&s.loop[k]) > all_work(most)) most = &s.loop[k];

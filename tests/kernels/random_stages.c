@@ -62,22 +62,9 @@ void memory_free(Memory *m)
 
 /* ---- comparing ---- */
 
-/* Has the kernel a maximum of which nobody wants a NaN (LOOSE_TAG)? */
-static bool has_loose_maximum(const Kernel *k)
-{
-    Arena *a = arena_new();
-    uint32_t n;
-    bool found = false;
-    const UOp **order = uop_toposort(k->g, k->linear ? &k->linear : &k->root, 1, a, &n);
-    for (uint32_t i = 0; i < n; i++)
-        found |= (order[i]->op == UOP_REDUCE || order[i]->op == UOP_MAX) && order[i]->tag == LOOSE_TAG;
-    arena_free(a);
-    return found;
-}
-
 /* Floats agree to a small part of the tensor's own scale, which counts as 0.5 at least (a - a under a fused
- * multiply-add is no zero); integers exactly. loose: what is wanted as NaN is wanted by another kernel's way. */
-static double worst_error(DType t, const void *got, const void *want, int64_t n, bool loose)
+ * multiply-add is no zero); integers exactly. */
+static double worst_error(DType t, const void *got, const void *want, int64_t n)
 {
     double scale = 0.5, worst = 0, unit = t == DT_F16 ? 2e-2 : t == DT_BF16 ? 1e-1 : 2e-4;
     for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
@@ -88,7 +75,7 @@ static double worst_error(DType t, const void *got, const void *want, int64_t n,
         int64_t a = scalar_load(t, got, i), b = scalar_load(t, want, i);
         double x = scalar_real(a), y = scalar_real(b), e = 0;
         if (!dtype_is_float(t)) e = a == b ? 0 : 1e9;
-        else if (isnan(x) || isnan(y)) e = isnan(y) && (isnan(x) || loose) ? 0 : 1e9;
+        else if (isnan(x) || isnan(y)) e = isnan(x) && isnan(y) ? 0 : 1e9;
         else if (x != y) e = fabs(x - y) / (unit * (0.1 * scale + fabs(y)));
         if (e > worst) worst = e;
     }
@@ -108,7 +95,7 @@ static bool print_kernel(const Place *p)
 
 bool agree(const Place *p, DType t, const void *got, const void *want, int64_t n)
 {
-    double e = worst_error(t, got, want, n, p->k && has_loose_maximum(p->k));
+    double e = worst_error(t, got, want, n);
     Text text = { 0 };
     if (e <= 1) return true;
     if (p->opts) opt_print(&text, p->opts);

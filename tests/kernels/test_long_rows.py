@@ -44,7 +44,7 @@ hints = re.findall(r"__builtin_prefetch\((p\d).*, (\d)\);", code)
 check("the next row and the place of this one's results are requested", {("p1", "0"), ("p0", "1")} <= set(hints))
 check("by the loop of the exponentials alone", len(hints) <= 16)
 body = code[code.rindex("\nvoid "):]
-if "avx512dq" in pathlib.Path("/proc/cpuinfo").read_text():
+if "avx512dq" in pathlib.Path("/proc/cpuinfo").read_text() and not os.environ.get("TGRUN_PROCESSOR"):
     check("small exponentials are a mask", "tg_exp2z_f32x16" in body and "-126" not in body)
 
 rng = np.random.default_rng(2)
