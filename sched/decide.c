@@ -35,13 +35,34 @@ enum {
 /* ---- would inlining repeat a reduce? ---- */
 
 typedef struct { const UOp *node; const UOp **idx; } Reach;
-typedef struct { Reach at[16]; uint32_t n; int budget; } Sim;
+/* seen: nodes with several readers and where they were wanted; a formula that uses its parts often is walked once */
+typedef struct { Reach at[16], seen[SIM_BUDGET]; uint32_t n, nseen; int budget; } Sim;
 
 static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s);
 
+static Reach reach(Rangeify *r, const UOp *u, const UOp *const *idx)
+{
+    return (Reach) { u, arena_copy(r->arena, idx, uop_rank(u) * sizeof *idx) };
+}
+
+static bool same_reach(const Reach *a, const UOp *u, const UOp *const *idx)
+{
+    return a->node == u && !memcmp(a->idx, idx, uop_rank(u) * sizeof *idx);
+}
+
+static bool is_seen(Rangeify *r, const UOp *u, const UOp *const *idx, Sim *s)
+{
+    if (r->users[u->id] < 2) return false;
+    for (uint32_t k = 0; k < s->nseen; k++)
+        if (same_reach(&s->seen[k], u, idx)) return true;
+    if (s->nseen < SIM_BUDGET) s->seen[s->nseen++] = reach(r, u, idx);
+    return false;
+}
+
 static void sim(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s)
 {
-    if (!r->forced[u->id] && !r->stored[u->id] && u->op != UOP_CONTIGUOUS) sim_node(r, u, idx, valid, s);
+    if (r->reduces[u->id] && !r->forced[u->id] && !r->stored[u->id] && u->op != UOP_CONTIGUOUS && !is_seen(r, u, idx, s))
+        sim_node(r, u, idx, valid, s);
 }
 
 /* u itself is inlined, whatever is foreseen for it. */
@@ -54,8 +75,7 @@ static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp
             s->budget = 0;
             return;
         }
-        s->at[s->n].node = u;
-        s->at[s->n++].idx = arena_copy(r->arena, idx, uop_rank(u) * sizeof *idx);
+        s->at[s->n++] = reach(r, u, idx);
         return;
     }
     uint32_t n = node_values(u);
@@ -109,8 +129,7 @@ static bool reduces_once(Rangeify *r, const UOp *u)
     }
     for (uint32_t a = 0; a < all.n; a++)
         for (uint32_t b = 0; b < a; b++)
-            if (all.at[a].node == all.at[b].node &&
-                memcmp(all.at[a].idx, all.at[b].idx, uop_rank(all.at[a].node) * sizeof(UOp *)))
+            if (all.at[a].node == all.at[b].node && !same_reach(&all.at[a], all.at[b].node, all.at[b].idx))
                 return false;
     return true;
 }

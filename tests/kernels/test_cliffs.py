@@ -185,6 +185,11 @@ def turned(op):
 check("a long formula is in lanes though its results are scattered", turned("Tanh") and turned("HardSwish"))
 check("a single operation is not", not turned("Neg"))
 
+# A formula that uses its parts often, of rows' statistics, is walked once: its result is stored as rows, then turned.
+text = dump([helper.make_node("LayerNormalization", ["x", "w"], ["n"]), helper.make_node("Gelu", ["n"], ["g"]),
+             helper.make_node("Transpose", ["g"], ["y"], perm=[1, 0])], [49, 4096], {"w": np.ones(4096, "f4")}, "optimize")
+check("a norm's formula is stored once and turned", text.count("kernel ") == 2)
+
 # Every other column of a window with a border: only the first vector of a line meets it, and columns are its lanes
 # though they do not divide it.
 text = dump([helper.make_node("Conv", ["x", "w"], ["y"], group=16, pads=[1, 1, 1, 1], strides=[2, 2])], [1, 16, 112, 112],
