@@ -12,4 +12,4 @@ set(folders "${libraries}/usr/lib/aarch64-linux-gnu:${libraries}/lib/aarch64-lin
 set(CMAKE_BUILD_RPATH "${folders}")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,--disable-new-dtags,-rpath-link,${folders}")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-Wl,--disable-new-dtags,-rpath-link,${folders}")
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64;-cpu;max;-L;/usr/aarch64-linux-gnu)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64;-cpu;max,sve-default-vector-length=32;-L;/usr/aarch64-linux-gnu)

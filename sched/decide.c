@@ -61,8 +61,8 @@ static bool is_seen(Rangeify *r, const UOp *u, const UOp *const *idx, Sim *s)
 
 static void sim(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s)
 {
-    if (r->reduces[u->id] && !r->forced[u->id] && !r->stored[u->id] && u->op != UOP_CONTIGUOUS && !is_seen(r, u, idx, s))
-        sim_node(r, u, idx, valid, s);
+    bool inlined = !r->forced[u->id] && !r->stored[u->id] && u->op != UOP_CONTIGUOUS;
+    if (inlined && r->reduces[u->id] && !is_seen(r, u, idx, s)) sim_node(r, u, idx, valid, s);
 }
 
 /* u itself is inlined, whatever is foreseen for it. */

@@ -149,7 +149,7 @@ static TgStatus batch_start(const Build *b, Work *w, Item *const *missing, uint3
         if (missing[k]->batch == batch) add_text(&t, missing[k]);
     s = job_write(job, &t);
     text_free(&t);
-    if (!s) job->pid = compiler_start(&b->cc, &(CompilerFiles){ w->folder, job->source, job->object, job->log }, false);
+    if (!s) job_start(w, job, CC_CODE);
     if (job->pid > 0 && b->stop) setpriority(PRIO_PROCESS, (id_t)job->pid, 19);
     return s;
 }
@@ -189,7 +189,7 @@ TgStatus build_missing(Build *b, Item **missing, Share share, int jobs)
     missing += share.before;
     int batches = assign_batches(missing, n, jobs);
     if (!*b->cc.path) return compiler_find(&b->cc);
-    TRY(work_begin(&w));
+    TRY(work_begin(&w, &b->cc));
     undo_push(&undo, work_undo, &w);
     while (w.started < batches && !s)
         if (!(s = batch_start(b, &w, missing, n))) w.started++;
@@ -303,14 +303,13 @@ TgStatus cpu_assembly(Text *out, const Kernel *k)
     void *bytes = NULL;
     size_t size;
     TRY(compiler_find(&cc));
-    TRY(work_begin(&w));
+    TRY(work_begin(&w, &cc));
     undo_push(&undo, work_undo, &w);
     Job *job = job_new(&w, 0);
     TgStatus s = cstyle_render(&t, &cpu_style, k, k->name);
     if (!s) s = job_write(job, &t);
     text_free(&t);
-    if (!s) job->pid = compiler_start(&cc, &(CompilerFiles){ w.folder, job->source, job->object, job->log }, true);
-    if (!s) w.started = 1;
+    if (!s) job_start(&w, job, CC_ASSEMBLY), w.started = 1;
     if (!s) s = jobs_wait(&w, (Share){ 0, 1, 1 }, NULL);
     if (!s) s = job_read(&bytes, &size, job);
     if (!s) text_bytes(out, bytes, size);

@@ -78,7 +78,7 @@ static bool compiler_is(Compiler *c, const char *name)
         if (c->narg == CC_WORDS) return false;
         c->arg[c->narg++] = (int)(word - c->words), add_identity(c, word);
     }
-    for (const char *const *f = processor_flags(c->clang); *f; f++)
+    for (const char *const *f = processor_flags(c->clang, false); *f; f++)
         c->identity = XXH3_64bits_withSeed(*f, strlen(*f), c->identity);
     for (int k = 0; flags[k]; k++) c->identity ^= XXH3_64bits_withSeed(flags[k], strlen(flags[k]), (XXH64_hash_t)k);
     return true;
@@ -182,16 +182,18 @@ static void environment_free(const char **all)
     mem_free(all);
 }
 
-pid_t compiler_start(const Compiler *c, const CompilerFiles *files, bool assembly)
+pid_t compiler_start(const Compiler *c, const CompilerFiles *files, CompilerOutput what)
 {
+    const char *const *processor = processor_flags(c->clang, what == CC_SAFE);
+    if (!processor) return -1;
     const char *arg[CC_WORDS + 32] = { c->path }, **environment = environment_in(files->folder);
     int n = 1;
     for (int i = 0; i < c->narg; i++) arg[n++] = c->words + c->arg[i];
     for (int i = 0; flags[i]; i++) arg[n++] = flags[i];
-    for (const char *const *f = processor_flags(c->clang); *f; f++) arg[n++] = *f;
-    arg[n++] = assembly ? "-S" : "-shared";
+    for (const char *const *f = processor; *f; f++) arg[n++] = *f;
+    arg[n++] = what == CC_ASSEMBLY ? "-S" : "-shared";
     arg[n++] = "-o", arg[n++] = files->object, arg[n++] = files->source;
-    if (!assembly) arg[n++] = "-lm";
+    if (what != CC_ASSEMBLY) arg[n++] = "-lm";
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     posix_spawn_file_actions_init(&actions);

@@ -24,6 +24,8 @@ TgStatus compiler_find(Compiler *c);
 TgStatus compiler_or_last(Compiler *c, const char *cache_dir);
 /* All in the folder, beneath which alone the compiler writes (sandbox.h). */
 typedef struct { const char *folder, *source, *object, *log; } CompilerFiles;
-/* A process of a group of its own; its words go to the log. -1: it cannot be started. */
-pid_t compiler_start(const Compiler *c, const CompilerFiles *files, bool assembly);
+/* CC_SAFE: code again, of a unit at which the compiler failed, without the instructions that it is known to fail at. */
+typedef enum { CC_CODE, CC_ASSEMBLY, CC_SAFE } CompilerOutput;
+/* A process of a group of its own; its words go to the log. -1: it cannot be started, or there is no such output. */
+pid_t compiler_start(const Compiler *c, const CompilerFiles *files, CompilerOutput what);
 #endif

@@ -6,6 +6,37 @@
 /* NEON's instruction of one operand. */
 #define NEON1(f, t, n, i, s) "#define tg_" f "_" t #n "(a) ({ " t #n " x_; __asm__(\"" i " %0." s ", %1." s "\" : \"=w\"(x_) : \"w\"(a)); x_; })\n"
 #define NEON(f, i) "#ifdef __aarch64__\n" NEON1(f, "f32x", 4, i, "4s") NEON1(f, "f64x", 2, i, "2d") "#endif\n"
+/* SVE's of 256 bits. With Clang, which converts none of its vectors to the header's types, such a vector is two of NEON's. */
+#define IF_SVE "#if __ARM_FEATURE_SVE_BITS == 256\n#include <arm_sve.h>\ntypedef int tg_sve_i __attribute__((vector_size(32)));\n"
+#define SVE(text) IF_SVE text "#endif\n"
+#define SVE1(f, i) \
+    "#define tg_" f "_f32x8(a) ((f32x8)sv" i "_f32_x(svptrue_b32(), (svfloat32_t)(a)))\n" \
+    "#define tg_" f "_f64x4(a) ((f64x4)sv" i "_f64_x(svptrue_b64(), (svfloat64_t)(a)))\n"
+#define SVE_SQRT SVE1("sqrt", "sqrt")
+#define SVE_TRUNC SVE1("trunc", "rintz")
+#define SVE_ALL "#define tg_all_i32x8(m) (!svptest_any(svptrue_b32(), svcmpeq_n_s32(svptrue_b32(), (svint32_t)(m), 0)))\n"
+#define SVE_SET(m) "svcmpne_n_s32(svptrue_b32(), (svint32_t)(" m "), 0)"
+#define SVE_MASKED \
+    "#define tg_load_f32x8(p, m, a) ({ svbool_t k_ = " SVE_SET("m") "; (f32x8)svsel_f32(k_, svld1_f32(k_, (const float *)(p)), (svfloat32_t)(a)); })\n" \
+    "#define tg_store_f32x8(p, m, a) svst1_f32(" SVE_SET("m") ", (float *)(p), (svfloat32_t)(a))\n"
+#define SVE_GATHER \
+    "#define tg_gather_f32x8(p, i) ((f32x8)svld1_gather_s32index_f32(svptrue_b32(), (const float *)(p), (svint32_t)(i)))\n" \
+    "#define tg_gather_if_f32x8(p, i, m, a) ({ svbool_t k_ = " SVE_SET("m") "; " \
+    "(f32x8)svsel_f32(k_, svld1_gather_s32index_f32(k_, (const float *)(p), (svint32_t)(i)), (svfloat32_t)(a)); })\n"
+/* Narrow numbers come and go by memory, whose loads widen and whose stores narrow. */
+#define SVE_WIDEN \
+    "#define tg_widen_8(T, M, sign, s, a) ({ __typeof__(a) x_ = (a); (T)(tg_sve_i)(sign[0] == 's' ? " \
+    "s[0] == 'b' ? svld1sb_s32(svptrue_b32(), (const signed char *)&x_) : svld1sh_s32(svptrue_b32(), (const short *)&x_) : " \
+    "s[0] == 'b' ? svld1ub_s32(svptrue_b32(), (const unsigned char *)&x_) : svld1uh_s32(svptrue_b32(), (const unsigned short *)&x_)); })\n"
+#define SVE_NARROW \
+    "#define tg_stored_b(p, a) svst1b_s32(svptrue_b32(), (signed char *)(p), a)\n#define tg_stored_w(p, a) svst1h_s32(svptrue_b32(), (short *)(p), a)\n" \
+    "#define tg_narrow_8(T, s, a) ({ T y_; tg_stored_##s(&y_, (svint32_t)(tg_sve_i)(a)); y_; })\n"
+#define SVE_FROM \
+    "#define tg_from_f16x8(a) ({ u16x8 x_ = (a); " \
+    "(f32x8)svcvt_f32_f16_x(svptrue_b32(), svreinterpret_f16_u32(svld1uh_u32(svptrue_b32(), (const unsigned short *)&x_))); })\n"
+#define SVE_TO \
+    "#define tg_to_f16x8(a) ({ u16x8 x_; " \
+    "svst1h_u32(svptrue_b32(), (unsigned short *)&x_, svreinterpret_u32_f16(svcvt_f16_f32_x(svptrue_b32(), (svfloat32_t)(a)))); x_; })\n"
 /* The loop, where no macro of that name stands yet. */
 #define LOOP1(f, t, n, c) \
     "#ifndef tg_" f "_" t #n "\n" \
@@ -128,7 +159,7 @@ const char *const cpu_helper[H_COUNT] = {
         "#ifdef __SSE2__\n"
         "#define tg_sqrt_f32x4(a) ((f32x4)__builtin_ia32_sqrtps(a))\n"
         "#define tg_sqrt_f64x2(a) ((f64x2)__builtin_ia32_sqrtpd(a))\n#endif\n"
-        NEON("sqrt", "fsqrt") LOOPS("sqrt", "__builtin_sqrt"),
+        NEON("sqrt", "fsqrt") SVE(SVE_SQRT) LOOPS("sqrt", "__builtin_sqrt"),
     [H_TRUNC] =
         "#ifdef __AVX512F__\n"
         "#define tg_trunc_f32x16(a) ((f32x16)__builtin_ia32_rndscaleps_mask(a, 11, (f32x16){ 0 }, -1, 4))\n"
@@ -139,13 +170,13 @@ const char *const cpu_helper[H_COUNT] = {
         "#ifdef __SSE4_1__\n"
         "#define tg_trunc_f32x4(a) ((f32x4)__builtin_ia32_roundps(a, 11))\n"
         "#define tg_trunc_f64x2(a) ((f64x2)__builtin_ia32_roundpd(a, 11))\n#endif\n"
-        NEON("trunc", "frintz") LOOPS("trunc", "__builtin_trunc"),
+        NEON("trunc", "frintz") SVE(SVE_TRUNC) LOOPS("trunc", "__builtin_trunc"),
     [H_ALL] =                   /* lanes 0 and -1: are all -1? */
         "#ifdef __AVX512DQ__\n#define tg_all_i32x16(m) ((unsigned short)__builtin_ia32_cvtd2mask512(m) == 0xffff)\n#endif\n"
         "#ifdef __AVX__\n#define tg_all_i32x8(m) (__builtin_ia32_movmskps256((float __attribute__((vector_size(32))))(m)) == 255)\n#endif\n"
         "#ifdef __SSE2__\n#define tg_all_i32x4(m) (__builtin_ia32_movmskps((float __attribute__((vector_size(16))))(m)) == 15)\n#endif\n"
         "#ifdef __aarch64__\n#define tg_all_i32x4(m) ({ int y_; __asm__(\"uminv %s0, %1.4s\" : \"=w\"(y_) : \"w\"(m)); y_ == -1; })\n#endif\n"
-        LOOP_ALL(4) LOOP_ALL(8) LOOP_ALL(16),
+        SVE(SVE_ALL) LOOP_ALL(4) LOOP_ALL(8) LOOP_ALL(16),
     [H_EXP2] =
         ALWAYS "float tg_exp2(float x)\n{\n    if (x < -151.0f) return 0;\n    x = x > 129.0f ? 129.0f : x;\n"
                "    float n = (x + 12582912.0f) - 12582912.0f, f = x - n, p = 0.000153458081f;\n" EXP2_POLYNOMIAL
@@ -162,6 +193,7 @@ const char *const cpu_helper[H_COUNT] = {
         MASKED_WIDE("f32x", 8, "ps256", "tg_same", "(f32x8){ 0 }", 255) MASKED_WIDE("f32x", 4, "ps", "tg_same", "(f32x4){ 0 }", 15)
         MASKED_WIDE("f64x", 4, "pd256", "__builtin_convertvector", "(f64x4){ 0 }", 15)
         "#endif\n"
+        SVE(SVE_MASKED)
         LOOP_MASKED("f32x", "float", 16) LOOP_MASKED("f32x", "float", 8) LOOP_MASKED("f32x", "float", 4) LOOP_MASKED("f64x", "double", 8) LOOP_MASKED("f64x", "double", 4),
     [H_GATHER] =                /* older machines with AVX-512 were made to gather slower than they load lane by lane; those with its bf16 were not */
         "#if defined(__AVX512BF16__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
@@ -169,6 +201,7 @@ const char *const cpu_helper[H_COUNT] = {
         GATHER("f32x", "float", 4, "3siv4sf", "-1", "(unsigned char)__builtin_ia32_cvtd2mask128") GATHER("f64x", "double", 8, "siv8df", "-1", "(unsigned char)__builtin_ia32_cvtd2mask256")
         GATHER("f64x", "double", 4, "3siv4df", "-1", "(unsigned char)__builtin_ia32_cvtd2mask128")
         "#endif\n"
+        SVE(SVE_GATHER)
         LIST_GATHER("f32x", "float", 16) LIST_GATHER("f32x", "float", 8) LIST_GATHER("f32x", "float", 4) LIST_GATHER("f64x", "double", 8) LIST_GATHER("f64x", "double", 4),
     [H_DOT] =                   /* rows of graph/wmma.def whose accumulator c is a vector: a is the same in every lane. GCC gives accumulators of its own instructions registers, those of asm it spills */
         "#if defined(__AVX512VNNI__) && !defined(__clang__)\n"
@@ -195,22 +228,34 @@ const char *const cpu_helper[H_COUNT] = {
         "#define tg_neon_u8(c, a, b) ((i32x4)vusdotq_s32((int32x4_t)(c), (uint8x16_t)((int)(a) - (i32x4){ 0 }), (int8x16_t)(b)))\n"
         "#define tg_neon_i8(c, a, b) ((i32x4)vdotq_s32((int32x4_t)(c), (int8x16_t)((int)(a) - (i32x4){ 0 }), (int8x16_t)(b)))\n"
         "#define tg_neon_bf16(c, a, b) ((f32x4)vbfdotq_f32((float32x4_t)(c), (bfloat16x8_t)((int)(a) - (i32x4){ 0 }), (bfloat16x8_t)(b)))\n"
+        "#endif\n"
+        IF_SVE
+        "#define tg_sve_u8(c, a, b) ((i32x8)svusdot_s32((svint32_t)(c), svreinterpret_u8_s32(svdup_n_s32((int)(a))), svreinterpret_s8_s32((svint32_t)(tg_sve_i)(b))))\n"
+        "#define tg_sve_i8(c, a, b) ((i32x8)svdot_s32((svint32_t)(c), svreinterpret_s8_s32(svdup_n_s32((int)(a))), svreinterpret_s8_s32((svint32_t)(tg_sve_i)(b))))\n"
+        "#define tg_sve_bf16(c, a, b) ((f32x8)svbfdot_f32((svfloat32_t)(c), svreinterpret_bf16_s32(svdup_n_s32((int)(a))), svreinterpret_bf16_s32((svint32_t)(tg_sve_i)(b))))\n"
+        "#elif defined(__aarch64__)\ntypedef int i32x4 __attribute__((vector_size(16)));\ntypedef float f32x4 __attribute__((vector_size(16)));\n"
+        "#define tg_sve_by(of, V, A, c, a, b) ({ union { V v; A h[2]; } c_ = { .v = (c) }, b_ = { .v = (V)(b) }; for (int l_ = 0; l_ < 2; l_++) c_.h[l_] = of(c_.h[l_], a, b_.h[l_]); c_.v; })\n"
+        "#define tg_sve_u8(c, a, b) tg_sve_by(tg_neon_u8, i32x8, i32x4, c, a, b)\n"
+        "#define tg_sve_i8(c, a, b) tg_sve_by(tg_neon_i8, i32x8, i32x4, c, a, b)\n"
+        "#define tg_sve_bf16(c, a, b) tg_sve_by(tg_neon_bf16, f32x8, f32x4, c, a, b)\n"
         "#endif\n",
     [H_WIDEN] =                 /* integers of size s (b, w) and sign (z: none, s) to 32 bits each at once; GCC's conversion makes halves of quarters. M: of twice their size */
         "#define tg_widens(T, M, sign, s, a) __builtin_convertvector(__builtin_convertvector(a, M), T)\n"
         "#define tg_widen_at_once(T, M, sign, s, a) ({ T y_; __asm__(\"vpmov\" sign \"x\" s \"d %1, %0\" : \"=v\"(y_) : \"vm\"(a)); y_; })\n"
-        "#if defined(__AVX512F__) && !defined(__clang__)\n#define tg_widen_16 tg_widen_at_once\n#else\n#define tg_widen_16 tg_widens\n#endif\n"
-        "#if defined(__AVX2__) && !defined(__clang__)\n#define tg_widen_8 tg_widen_at_once\n#else\n#define tg_widen_8 tg_widens\n#endif\n",
+        SVE(SVE_WIDEN)
+        "#if defined(__AVX512F__) && !defined(__clang__)\n#define tg_widen_16 tg_widen_at_once\n#elif !defined(tg_widen_16)\n#define tg_widen_16 tg_widens\n#endif\n"
+        "#if defined(__AVX2__) && !defined(__clang__)\n#define tg_widen_8 tg_widen_at_once\n#elif !defined(tg_widen_8)\n#define tg_widen_8 tg_widens\n#endif\n",
     [H_NARROW] =                /* the low bytes (s: b) or halves (w) of 32 bits each; GCC takes them one by one */
+        SVE(SVE_NARROW)
         "#define tg_narrows(T, s, a) __builtin_convertvector(a, T)\n"
         "#define tg_narrow_at_once(T, s, a) ({ T y_; __asm__(\"vpmovd\" #s \" %1, %0\" : \"=v\"(y_) : \"v\"(a)); y_; })\n"
-        "#if defined(__AVX512F__) && !defined(__clang__)\n#define tg_narrow_16 tg_narrow_at_once\n#else\n#define tg_narrow_16 tg_narrows\n#endif\n"
+        "#if defined(__AVX512F__) && !defined(__clang__)\n#define tg_narrow_16 tg_narrow_at_once\n#elif !defined(tg_narrow_16)\n#define tg_narrow_16 tg_narrows\n#endif\n"
         "#if defined(__AVX512VL__) && !defined(__clang__)\n#define tg_narrow_8 tg_narrow_at_once\n"
         "#elif defined(__AVX2__) && !defined(__clang__)\n"
         "typedef unsigned char tg_u8x32 __attribute__((vector_size(32)));\n"
         "#define tg_narrow_8_b(T, a) ((T)__builtin_shufflevector((tg_u8x32)(a), (tg_u8x32)(a), 0, 4, 8, 12, 16, 20, 24, 28))\n"
         "#define tg_narrow_8_w(T, a) __builtin_convertvector(a, T)\n#define tg_narrow_8(T, s, a) tg_narrow_8_##s(T, a)\n"
-        "#else\n#define tg_narrow_8 tg_narrows\n#endif\n",
+        "#elif !defined(tg_narrow_8)\n#define tg_narrow_8 tg_narrows\n#endif\n",
     [H_HALF] =                  /* scalars; f16: the exponent is moved by a product, so that denormals come out right */
         ALWAYS "float tg_bf16(unsigned short h)\n{\n    return (union { unsigned int i; float f; }){ (unsigned int)h << 16 }.f;\n}\n"
         ALWAYS "unsigned short tg_to_bf16(float f)\n{\n    unsigned int i = (union { float f; unsigned int i; }){ f }.i;\n"
@@ -236,11 +281,11 @@ const char *const cpu_helper[H_COUNT] = {
         "#ifdef __AVX512F__\n#define tg_from_f16x16(a) ((f32x16)__builtin_ia32_vcvtph2ps512_mask((tg_i16x16)(a), (f32x16){ 0 }, -1, 4))\n#endif\n"
         "#ifdef __F16C__\n#define tg_from_f16x8(a) ((f32x8)__builtin_ia32_vcvtph2ps256((tg_i16x8)(a)))\n#endif\n"
         "#ifdef __aarch64__\n#define tg_from_f16x4(a) ({ f32x4 x_; __asm__(\"fcvtl %0.4s, %1.4h\" : \"=w\"(x_) : \"w\"(a)); x_; })\n#endif\n"
-        LOOP_FROM(4) LOOP_FROM(8) LOOP_FROM(16),
+        SVE(SVE_FROM) LOOP_FROM(4) LOOP_FROM(8) LOOP_FROM(16),
     [H_TO_F16] =
         "typedef short tg_j16x16 __attribute__((vector_size(32)));\n"
         "#ifdef __AVX512F__\n#define tg_to_f16x16(a) ((u16x16)__builtin_ia32_vcvtps2ph512_mask(a, 8, (tg_j16x16){ 0 }, -1))\n#endif\n"
         "#ifdef __F16C__\n#define tg_to_f16x8(a) ((u16x8)__builtin_ia32_vcvtps2ph256(a, 8))\n#endif\n"
         "#ifdef __aarch64__\n#define tg_to_f16x4(a) ({ u16x4 x_; __asm__(\"fcvtn %0.4h, %1.4s\" : \"=w\"(x_) : \"w\"(a)); x_; })\n#endif\n"
-        LOOP_TO(4) LOOP_TO(8) LOOP_TO(16),
+        SVE(SVE_TO) LOOP_TO(4) LOOP_TO(8) LOOP_TO(16),
 };

@@ -66,10 +66,10 @@ static void sweep(const char *tmp)
     if (d) closedir(d);
 }
 
-TgStatus work_begin(Work *w)
+TgStatus work_begin(Work *w, const Compiler *cc)
 {
     sweep(temporary_folder());
-    w->started = 0;
+    w->cc = cc, w->started = 0;
     snprintf(w->folder, sizeof w->folder, "%s/tgrun-cc-%d-XXXXXX", temporary_folder(), (int)getpid());
     if (mkdtemp(w->folder)) return TG_OK;
     return fail(TG_CACHE, "%s: no temporary folder: %s", temporary_folder(), strerror(errno));
@@ -109,6 +109,22 @@ TgStatus job_write(const Job *j, const Text *t)
     return ok ? TG_OK : fail(TG_CACHE, "%s: %s", path, strerror(errno));
 }
 
+void job_start(const Work *w, Job *j, CompilerOutput what)
+{
+    j->what = what;
+    j->pid = compiler_start(w->cc, &(CompilerFiles){ w->folder, j->source, j->object, j->log }, what);
+    j->done = false;
+}
+
+/* After a failure; false: there is no other way. */
+static bool job_again(const Work *w, Job *j)
+{
+    if (j->what != CC_CODE) return false;
+    job_start(w, j, CC_SAFE);
+    j->done = j->pid <= 0;
+    return !j->done;
+}
+
 TgStatus job_read(void **out, size_t *size, const Job *j)
 {
     const char *path = j->object;
@@ -140,7 +156,8 @@ TgStatus jobs_wait(Work *w, Share kernels, const atomic_bool *stop)
             if (got > 0 && WIFEXITED(status) && !WEXITSTATUS(status)) continue;
             char why[300];
             first_error(why, job[i].log);
-            if (!s) s = fail(TG_CACHE, "the C compiler failed on generated code: %s", why);
+            if (got > 0 && WIFEXITED(status) && job_again(w, &job[i])) left++;
+            else if (!s) s = fail(TG_CACHE, "the C compiler failed on generated code: %s", why);
         }
         bool over = (stop && atomic_load(stop)) || watch_over(watcher_now()), late = clock_s() > limit || over;
         if (over && !s) s = watch_check();

@@ -129,8 +129,9 @@ void processor_words(unsigned word[PROCESSOR_WORDS])
     word[1] = class_wanted();       /* in place of what says which core reads it */
 }
 
-const char *const *processor_flags(bool clang)
+const char *const *processor_flags(bool clang, bool safe)
 {
+    if (safe) return NULL;
     /* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though
      * registers are free; loops have the vectors that they should have, and of sums of i64 gcc 12 makes wrong ones
      * beside -fwrapv. What it knows of a processor's costs does harm in kernels whose instructions are chosen already:

@@ -100,7 +100,37 @@ static const Loops *loops_of(const Machine *m)
 #define LOAD_NEON(k, m) "ldr %q" #k ", %" #m "\n"
 #define STORE_NEON(k, m) "str %q" #k ", %" #m "\n"
 LOOPS_OF(neon, , 16, REGISTER, FUSED, LOAD_NEON, STORE_NEON)
-static const Loops *loops_of(const Machine *m) { return (void)m, &neon; }
+/* SVE's, of the length that the system gives. This file is compiled for NEON: registers are named. */
+#define SVE_PRODUCT(k) "fmla z" #k ".s, p0/m, z12.s, z12.s\n"
+#define SVE_LOAD(k) "ld1w { z" #k ".s }, p0/z, [%0, #" #k ", mul vl]\n"
+#define SVE_STORE(k) "st1w { z0.s }, p0, [%0, #" #k ", mul vl]\n"
+#define SVE_LOOP(before, body, step, until) \
+    ".arch_extension sve\nptrue p0.s\n" before "1:\n" body step "\n" until "\n.arch_extension nosve\n"
+static void sve_products(long turns)
+{
+    __asm__ volatile(SVE_LOOP("mov z12.s, #0\n", TWELVE(SVE_PRODUCT), "subs %0, %0, #1", "b.ne 1b")
+                     : "+r"(turns) : : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",
+                       "v11", "v12");
+}
+static void sve_loads(const void *p, size_t bytes, long turns)
+{
+    for (long i = 0; i < turns; i++) {
+        const char *q = p;
+        __asm__ volatile(SVE_LOOP("", SVE_LOAD(0) SVE_LOAD(1) SVE_LOAD(2) SVE_LOAD(3) SVE_LOAD(4) SVE_LOAD(5)
+                                  SVE_LOAD(6) SVE_LOAD(7), "addvl %0, %0, #8", "cmp %0, %1\nb.lo 1b")
+                         : "+r"(q) : "r"(q + bytes) : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7");
+    }
+}
+static void sve_stores(void *p, size_t bytes, long turns)
+{
+    for (long i = 0; i < turns; i++) {
+        char *q = p;
+        __asm__ volatile(SVE_LOOP("", SVE_STORE(0) SVE_STORE(1), "addvl %0, %0, #2", "cmp %0, %1\nb.lo 1b")
+                         : "+r"(q) : "r"(q + bytes) : "cc", "memory");
+    }
+}
+static const Loops sve = { 32, sve_products, sve_loads, sve_stores };
+static const Loops *loops_of(const Machine *m) { return m->vector_bytes == 32 ? &sve : &neon; }
 #else
 static const Loops *loops_of(const Machine *m) { return (void)m, NULL; }
 #endif

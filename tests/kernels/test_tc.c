@@ -173,7 +173,8 @@ static void make_case(Case *c, const Row *r)
     const UOp *y = add(g, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b), bias),
               *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, r->turned ? transpose(g, y) : y);
     Target t = r->on_cpu ? cpu : gpu;
-    if (r->t == DT_I8) t.wmma = 1u << WMMA_neon_i8;             /* where there is a row of u8, a becomes u8 */
+    /* where there is a row of u8, a becomes u8 */
+    if (r->t == DT_I8) t.wmma = 1u << WMMA_neon_i8 | 1u << WMMA_sve_i8;
     assert_int_equal(sched_schedule(&c->s, g, sink, &t, NULL), TG_OK);
     assert_int_equal(c->s->count, 1);
     c->k = kernel_clone(c->s->item[0].kernel);
@@ -353,17 +354,19 @@ static void heuristic_takes_them(void **state)
     }
 }
 
-/* A TC of any row and pair of axes that is legal. */
-static bool try_tc(Kernel *k, Random *r, const Target *t)
+/* A TC of any row of these types and pair of axes that is legal. */
+static bool try_tc(Kernel *k, Random *r, const Target *t, DType type)
 {
     const UOp *axis[64];
-    uint32_t n = opt_axes(k, axis, 64), any = random_below(r, WMMA_COUNT);
-    for (uint32_t i = n; i-- > 0;)
-        for (uint32_t c = 0; c < 2 * WMMA_COUNT; c++)
+    uint32_t n = opt_axes(k, axis, 64), fits[WMMA_COUNT], rows = 0;
+    for (uint32_t w = 0; w < WMMA_COUNT; w++)
+        if (t->wmma >> w & 1 && wmma_row[w].a == type) fits[rows++] = w;
+    for (uint32_t i = n, any = random_below(r, rows); i-- > 0;)
+        for (uint32_t c = 0; c < 2 * rows; c++)
             if (random_apply(k,
                              &(OptOp){ .kind = OPT_TC,
                                        .axis = (int8_t)i,
-                                       .factor = (int32_t)((c + any) % WMMA_COUNT + 16 * (c / WMMA_COUNT)) },
+                                       .factor = (int32_t)(fits[(c + any) % rows] + 16 * (c / rows)) },
                              t))
                 return true;
     return false;
@@ -394,7 +397,7 @@ static void random_lists_agree(void **state)
         make_case(&c, &one);
         Kernel *k = c.k;
         random_opts(k, &r, random_below(&r, 4), t);
-        bool tiles = try_tc(k, &r, t);
+        bool tiles = try_tc(k, &r, t, one.t);
         if (tiles) random_opts(k, &r, random_below(&r, 4), t);
         for (uint32_t i = 0; tiles && on_cpu && i < k->nparam; i++)
             random_apply(k, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)i }, t);
