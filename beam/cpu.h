@@ -40,8 +40,9 @@ uint64_t cpu_batch(const Trial *p);                                     /* loops
 bool cpu_meets_constants(const Trial *p, int number);                   /* some that are summed vary along it */
 bool cpu_large_columns(const Trial *p, int lane);                       /* so many bytes that threads share them out */
 int cpu_larger_side(const Trial *p, int n);        /* the loop of a product that threads divide */
-/* a stretch of rows goes with all columns before the next, where rows are more than a core's cache holds */
-bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, bool tiled);
+/* a stretch of rows goes with all columns, of which there are `least`, before the next, where rows are more than a
+ * core's cache holds; mr: rows of a tile, 0: of a unit's */
+bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, int64_t mr);
 void cpu_share_columns(Trial *p, int n);           /* after it, where stretches alone do not balance */
 void cpu_unroll_parts(Trial *p);                   /* of a byte that holds several numbers */
 /* cpu_units.c: tiles or dot products of the device; false: nothing changed */

@@ -280,15 +280,17 @@ int cpu_larger_side(const Trial *p, int n)
 }
 
 /* In how many stretches rows are cut, of so many bytes: as few as a core's cache wants, or some more where those fill
- * their tiles better. */
-static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool tiled, double *filled)
+ * their tiles better, which have mr rows or are a unit's (0) (3483 x 640 by 96 columns in stretches of 129 rows and
+ * tiles of 13 x 2 vectors: 1.61 ms, of 81 and 9 x 3: 1.34). */
+static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, int64_t mr, double *filled)
 {
     int64_t best = 0, least = 0, tiles;
     for (int64_t q = 2; q <= size && (!least || q <= 2 * least); q++) {
         if (size % q || bytes / q > cache_room(p->t)) continue;
         if (!least) least = q;
         double share = 1;
-        if (tiled) wmma_cover(size / q, &tiles, &share);
+        if (!mr) wmma_cover(size / q, &tiles, &share);
+        else share = (double)(size / q) / (double)ceil_to(size / q, mr);
         if (!best || share > *filled + better_filled) best = q, *filled = share;
     }
     return best;
@@ -296,7 +298,7 @@ static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool ti
 
 /* Where rows are more than a core's cache holds, each column of tiles would fetch all of them again: a stretch of rows
  * goes with all columns before the next. */
-bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
+bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, int64_t mr)
 {
     int64_t bytes = 0, size = 1;
     int rows = -1;
@@ -307,8 +309,8 @@ bool cpu_cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
     }
     if (rows < 0 || bytes <= p->t->l2_bytes / 2 || p->size[n] < least || p->shared || cpu_batch(p)) return false;
     double filled = 0;
-    int64_t stretches = stretches_of(p, size, bytes, tiled && rows == m, &filled);
-    if (!stretches || filled < least_filled || (!tiled && (rows != m || size / stretches < STRETCH))) return false;
+    int64_t stretches = stretches_of(p, size, bytes, rows == m ? mr : 1, &filled);
+    if (!stretches || filled < least_filled || (mr && (rows != m || size / stretches < STRETCH))) return false;
     cpu_first(p, rows);
     return trial_split(p, rows, stretches, AXIS_THREAD, stretches < size);
 }
@@ -398,11 +400,12 @@ static void unroll_window(Trial *p, const Tile *tile)
 }
 
 /* Short sums wait for what they store: row by row, all columns of each, where those stay in the first cache (16384 x 8
- * by 96 columns: 0.30 ms, 0.17). */
+ * by 96 columns: 0.30 ms, 0.17; 12800 x 32 by 197, 25 of 48 KB: 1.12, 0.80; 16384 x 64 by 192, all of it: 1.25, 1.37).
+ */
 static bool rows_first(const Trial *p, int lane, int64_t nv)
 {
     if (p->reduced > SHORT_SUM) return false;
-    return cpu_batch(p) || (p->size[lane] > p->lanes * nv && bytes_along(p, lane, 0) <= p->t->l1_bytes / 2);
+    return cpu_batch(p) || (p->size[lane] > p->lanes * nv && 4 * bytes_along(p, lane, 0) <= 3 * p->t->l1_bytes);
 }
 
 void cpu_contract(Trial *p, int lane)
@@ -413,7 +416,9 @@ void cpu_contract(Trial *p, int lane)
     Tile best = cpu_best_tile(p, lane, 0, columns);
     if (merge_lines(p, lane, columns, &best)) best = cpu_best_tile(p, lane, 0, columns);
     bool rows = rows_first(p, lane, best.nv);
-    bool cut = !rows && cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, 4 * p->lanes, false);
+    /* one column of tiles fetches nothing again */
+    int64_t least = best.nv < 4 ? 4 * p->lanes : best.nv * p->lanes + 1;
+    bool cut = !rows && cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, least, best.mr);
     if (cut) {                                                      /* threads take stretches of rows each */
         p->size[best.m] = trial_size(p, best.m);
         best = cpu_best_tile(p, lane, 0, false);

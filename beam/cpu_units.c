@@ -97,7 +97,7 @@ static bool share_batch(Trial *p, uint64_t batch)
 static bool try_tiles(Trial *p, const TilePlan *t)
 {
     const Wmma *w = &wmma_row[t->row];
-    bool cut = cpu_cut_rows(p, t->n, t->m, 4 * w->n, true);
+    bool cut = cpu_cut_rows(p, t->n, t->m, 4 * w->n, 0);
     double filled;
     int64_t n = p->size[t->n], tiles = 1, rows = wmma_cover(trial_size(p, t->m), &tiles, &filled);
     if (!rows || n < w->n || p->size[t->k] % w->k) return false;
