@@ -164,6 +164,35 @@ static void test_crowded_sets(void **state)
     assert_in_range(tile_rows(2048), 2, 10);
 }
 
+/* The list of m rows of k floats by n columns. */
+static void check_rows(int64_t m, int64_t n, int64_t k, const char *has, const char *lacks)
+{
+    Graph *own = graph_new();
+    Schedule *s = NULL;
+    OptList l;
+    Text text = { 0 };
+    Target two = wide;
+    two.threads = 2, two.has_threads = true;
+    heuristic_opts(&l, subject_of(own, subject_gemm(own, m, n, k), &two, &s), &two);
+    opt_print(&text, &l);
+    if (!strstr(text.s, has) || strstr(text.s, lacks)) print_error("%lld x %lld: %s\n", (long long)m, (long long)n, text.s);
+    assert_true(strstr(text.s, has) && !strstr(text.s, lacks));
+    text_free(&text);
+    schedule_free(s);
+    graph_free(own);
+}
+
+/* Rows that no cache holds go in stretches whose tiles are full, but not where one column of tiles reads them once, or
+ * where all columns stay in the first cache and sums are short. */
+static void test_row_stretches(void **state)
+{
+    (void)state;
+    check_rows(3483, 96, 640, "SPLIT 0 43 THREAD TOP; SPLIT 2 16 UPCAST; SPLIT 2 3 UPCAST; SPLIT 1 9 UPCAST", "SPLIT 0 27");
+    check_rows(16384, 192, 64, " TOP", "SPLIT 1 4 UPCAST");
+    check_rows(3072, 64, 160, "SPLIT 0 512 THREAD", " TOP");
+    check_rows(12800, 197, 32, " THREAD", "SWAP");
+}
+
 /* Of windows of 3 x 3 for each of c channels, channels last, in 14 x w - 2: how many vectors the list computes at once,
  * and how many rows of them. */
 static void depthwise_tile(int64_t w, int64_t c, int64_t *vectors, int64_t *rows)
@@ -353,7 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order),      cmocka_unit_test(test_grows_with_work),
-        cmocka_unit_test(test_recipe),      cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets),
+        cmocka_unit_test(test_recipe),      cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets), cmocka_unit_test(test_row_stretches),
         cmocka_unit_test(test_depthwise),   cmocka_unit_test(test_odd_sum),
         cmocka_unit_test(test_merged_lines),
         cmocka_unit_test(test_text),        cmocka_unit_test(test_cut_sum),
