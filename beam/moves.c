@@ -55,7 +55,7 @@ static bool names_second(const OptOp *op)
 }
 static bool names_axis(const OptOp *op)
 {
-    return op->kind != OPT_PACK && op->kind != OPT_STAGE && op->kind != OPT_NOLOCALS;
+    return op->kind != OPT_PACK && op->kind != OPT_STAGE && op->kind != OPT_STREAM && op->kind != OPT_NOLOCALS;
 }
 
 bool recipe_of(Recipe *out, const Kernel *base, const OptList *l, const Target *t)
@@ -304,6 +304,19 @@ static void packs(Moves *m)
     }
 }
 
+/* Stores past the caches. */
+static void streams(Moves *m)
+{
+    for (uint32_t slot = 0; slot < m->base->nparam && m->t->has_streams; slot++) {
+        Recipe r = *m->r;
+        bool has = !m->base->param[slot].written;
+        for (uint32_t i = 0; i < r.count; i++)
+            has |= r.step[i].op.kind == OPT_STREAM && r.step[i].op.axis == (int8_t)slot;
+        if (!has && insert(&r, before_carry(&r), (OptOp){ .kind = OPT_STREAM, .axis = (int8_t)slot }, 0, 0))
+            m->take(m->user, &r);
+    }
+}
+
 /* An operand that a GPU's workgroup reads together, a tile each iteration of a reduce loop; or one tile instead of two.
  * On a CPU what all iterations inside of a loop read, where no constant could be packed. */
 static void stages(Moves *m)
@@ -358,6 +371,6 @@ void recipe_neighbours(const Recipe *r, const Kernel *base, const Target *t, voi
     axes_now(&m.end, &p);
     if (ok)
         factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), merges(&m),
-            packs(&m), stages(&m), carries(&m);
+            packs(&m), streams(&m), stages(&m), carries(&m);
     kernel_free(p.k);
 }

@@ -41,7 +41,8 @@ bool trial_split(Trial *p, int number, int64_t factor, AxisType target, bool top
 /* MERGE of a loop of the output and the next one, before any split: the facts are those of one loop. */
 bool trial_merge(Trial *p, int number);
 int64_t trial_size(const Trial *p, int number);                          /* what is left of a loop; 1: nothing */
-void trial_pack(Trial *p);                                               /* constants that vary along a reduce */
+/* constants that vary along a reduce; stores past the caches */
+void trial_pack(Trial *p);
 /* does a reduced operand vary along the lane, and not along that axis? */
 bool trial_shares(const Trial *p, int number, int lane);
 

@@ -163,6 +163,8 @@ void kernel_key(Kernel *k)
     Text t = { 0 };
     for (uint32_t i = 0; i < k->nparam; i++)
         text_bytes(&t, (const char *)&k->param[i].constant, sizeof k->param[i].constant);
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->param[i].far) text_add(&t, "far %u", i);
     key_bytes(&t, order, n, NEW_N(a, uint32_t, graph_count(g)));
     XXH128_hash_t d = XXH3_128bits(t.s, t.len);
     hash_text(k->key, d);

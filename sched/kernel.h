@@ -53,13 +53,14 @@ typedef enum {
     OPT_STAGE,
     OPT_NEST,
     OPT_MERGE,
+    OPT_STREAM,
     OPT_KEEP,
     OPT_CARRY,
     OPT_COUNT
 } OptKind;
-/* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE: axis is the
- * param; STAGE: factor is the axis of its iterations, target its depth; NEST: axis and the reduce axes inside of it sum
- * separately; MERGE: axis and the next; KEEP: keep.c; CARRY: factor is the first loop inside, carry.c */
+/* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE, STREAM: axis
+ * is the param; STAGE: factor is the axis of its iterations, target its depth; NEST: axis and the reduce axes inside of
+ * it sum separately; MERGE: axis and the next; KEEP: keep.c; CARRY: factor is the first loop inside, carry.c */
 typedef struct {
     uint8_t kind;
     int8_t axis;
@@ -71,10 +72,11 @@ enum { OPT_MAX = 24 };
 typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
 
 /* A parameter of a kernel: which tensor-level BUFFER of the model's graph stands behind PARAM(slot). constant: known at
- * load, so that it can be packed; part of the key. guard: the word of a GUARD, no data. */
+ * load, so that it can be packed; part of the key, as is far: what is written is read, if at all, when no cache holds
+ * it. guard: the word of a GUARD, no data. */
 typedef struct {
     const UOp *buffer;
-    bool written, read, constant, guard;
+    bool written, read, constant, guard, far;
 } KernelParam;
 
 /* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. */
@@ -139,6 +141,8 @@ typedef struct Target {
     int32_t vector_registers;       /* 32, 16 */
     int32_t threads;                /* cores, or SMs */
     int64_t l1_bytes, l2_bytes;     /* a core's caches; shared memory a workgroup on CUDA */
+    int64_t l3_bytes;               /* of the cache that cores share; 0: none */
+    bool has_streams;               /* stores that pass the caches by */
     bool has_locals, has_threads, has_fma, has_f16, has_bf16;
     bool has_exp2;                  /* 2^x of f32 in few instructions */
     bool clears_halos;              /* a step can zero the halo of what its kernel stores */

@@ -258,7 +258,8 @@ static bool same_places(const Layout *all, const Kernel *a, const Kernel *b)
 {
     bool same = family(a) == family(b);
     for (uint32_t p = 0; same && p < a->nparam; p++)
-        same = a->param[p].constant == b->param[p].constant && lie_alike(all, a->param[p].buffer, b->param[p].buffer);
+        same = a->param[p].constant == b->param[p].constant && a->param[p].far == b->param[p].far &&
+            lie_alike(all, a->param[p].buffer, b->param[p].buffer);
     return same;
 }
 
@@ -413,6 +414,58 @@ static void mark_constants(const Schedule *s, Kernel *k, const uint8_t *once)
     }
 }
 
+/* ---- what is read when caches hold it no more ---- */
+
+static double param_bytes(const Kernel *k, uint32_t p)
+{
+    return (double)uop_numel(k->param[p].buffer) * dtype_size((DType)k->param[p].buffer->dtype);
+}
+
+static double moved_bytes(const Kernel *k)
+{
+    double bytes = 0;
+    for (uint32_t p = 0; p < k->nparam; p++) bytes += param_bytes(k, p);
+    return bytes;
+}
+
+static bool reads_buffer(const Kernel *k, const UOp *memory)
+{
+    for (uint32_t p = 0; p < k->nparam; p++)
+        if (k->param[p].read && uop_memory(k->param[p].buffer) == memory) return true;
+    return false;
+}
+
+static bool has_fixed_size(const UOp *b)
+{
+    for (uint32_t k = 0; k < uop_rank(b); k++)
+        if (!uop_is_const(uop_dim(b, k))) return false;
+    return true;
+}
+
+/* More is moved between the store of a value and its first reader than the last cache holds; of a result, more than the
+ * half of it that others leave (the magnitudes of 3.6 million numbers with 48 MB, on two cores: 0.63 ms, past the
+ * caches 0.44; of 8 million 2.45, 1.18). */
+static bool is_far(const Schedule *s, uint32_t item, const UOp *memory, const Target *t)
+{
+    double moved = moved_bytes(s->item[item].kernel), room = (double)t->l3_bytes;
+    for (uint32_t i = item + 1; i < s->count && moved <= room; i++) {
+        const Kernel *k = s->item[i].kernel;
+        if (s->item[i].once) continue;
+        if (!k || reads_buffer(k, memory)) return false;
+        moved += moved_bytes(k);
+    }
+    return moved > room / 2;
+}
+
+static void mark_far(const Schedule *s, uint32_t item, const Target *t)
+{
+    Kernel *k = s->item[item].kernel;
+    for (uint32_t p = 0; p < k->nparam && t->has_streams && !s->item[item].once; p++)
+        k->param[p].far = t->l3_bytes && k->param[p].written && !k->param[p].read && !k->param[p].guard &&
+            has_fixed_size(k->param[p].buffer) && param_bytes(k, p) > (double)(t->l2_bytes * t->threads) &&
+            is_far(s, item, uop_memory(k->param[p].buffer), t);
+}
+
 typedef struct { Schedule *s; Layout *all; const Target *t; const uint32_t *equal; } Flatten;
 
 static void flatten_one(void *flatten, uint32_t i)
@@ -478,6 +531,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
         if (!s->item[i].kernel) continue;
         want_halo(all, s->item[i].kernel, facts[i]->margin);
         mark_constants(s, s->item[i].kernel, once);
+        mark_far(s, i, t);
     }
     if (t->has_threads) layout_rows(s, all, facts, once, scratch);
     TgStatus status = flatten(s, all, t, scratch);

@@ -10,7 +10,7 @@
 #include "sched/rangeify.h"
 
 static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC",
-                                                 "PACK",  "STAGE", "NEST", "MERGE", "KEEP", "CARRY" };
+                                                 "PACK",  "STAGE", "NEST", "MERGE",    "STREAM", "KEEP", "CARRY" };
 static const char *const target_name[AXIS_COUNT] = {
     [AXIS_GLOBAL] = "GLOBAL",
     [AXIS_LOCAL] = "LOCAL",
@@ -399,7 +399,28 @@ static bool threads_outermost(Kernel *k)
 
 /* They copy what the loops read, in the loops' order, and then one may leave it: the loops stay as they are from then
  * on. */
-bool opt_is_last(const OptOp *o) { return o->kind == OPT_PACK || o->kind == OPT_STAGE || o->kind == OPT_CARRY; }
+bool opt_is_last(const OptOp *o)
+{
+    return o->kind == OPT_PACK || o->kind == OPT_STAGE || o->kind == OPT_STREAM || o->kind == OPT_CARRY;
+}
+
+bool kernel_streams(const Kernel *k, uint32_t slot)
+{
+    for (uint32_t i = 0; i < k->opts.count; i++)
+        if (k->opts.op[i].kind == OPT_STREAM && (uint32_t)k->opts.op[i].axis == slot) return true;
+    return false;
+}
+
+/* Whole vectors of a parameter's lines pass the caches by: they neither wait for the lines that they replace nor push
+ * out what is read. Only the backend's text differs. */
+static TgStatus opt_stream(const Kernel *k, uint32_t slot, const Target *t)
+{
+    if (!t->has_streams) return fail(TG_USAGE, "optops: STREAM on a device without such stores");
+    if (slot >= k->nparam || !k->param[slot].written || k->param[slot].read || k->param[slot].guard)
+        return fail(TG_USAGE, "optops: STREAM of parameter %u, which is not written alone", slot);
+    if (kernel_streams(k, slot)) return fail(TG_USAGE, "optops: parameter %u has a STREAM", slot);
+    return TG_OK;
+}
 
 /* May a value have more replicas than expand makes? Which axis becomes lanes says expand alone, so it is tried where
  * all of them together are too many. A TC and the PACKs behind it take replicas away. */
@@ -435,13 +456,15 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
     uint32_t n = opt_axes(k, axis, 64);
     if (k->opts.count == OPT_MAX) return fail(TG_USAGE, "optops: more than %d ops", OPT_MAX);
     if (!opt_is_last(o) && k->opts.count && opt_is_last(&k->opts.op[k->opts.count - 1]))
-        return fail(TG_USAGE, "optops: PACK, STAGE and CARRY come last");
+        return fail(TG_USAGE, "optops: PACK, STAGE, STREAM and CARRY come last");
     if (k->opts.count && k->opts.op[k->opts.count - 1].kind == OPT_CARRY)
         return fail(TG_USAGE, "optops: CARRY comes last of all");
     if (o->kind == OPT_STAGE) {
         TRY(opt_stage(k, o, axis, n, t));
     } else if (o->kind == OPT_PACK) {
         TRY(opt_pack(k, (uint32_t)o->axis, o->top));
+    } else if (o->kind == OPT_STREAM) {
+        TRY(opt_stream(k, (uint32_t)o->axis, t));
     } else if (o->kind == OPT_NOLOCALS) {
         if (!t->has_locals) return fail(TG_USAGE, "optops: NOLOCALS on a device without locals");
     } else {

@@ -13,6 +13,11 @@
 typedef void (*CpuKernel)(void *const *args, const int64_t *vars, int64_t begin, int64_t end, void *scratch);
 
 extern const CStyle cpu_style;
+#ifdef __x86_64__
+enum { CPU_STREAMS = true };                                 /* Target.has_streams */
+#else
+enum { CPU_STREAMS = false };
+#endif
 unsigned cpu_half_bits(DType t, double v);                   /* of f16 or bf16; v is a value of the type */
 
 /* prefetch.c: hints before the instruction */

@@ -23,10 +23,12 @@ static Target target_of(const Machine *m)
                      .threads = m->count,
                      .l1_bytes = m->l1_bytes,
                      .l2_bytes = m->l2_bytes,
+                     .l3_bytes = m->l3_bytes,
                      .has_threads = true,
                      .clears_halos = true,
                      .has_fma = m->has_fma,
                      .has_exp2 = m->has_exp2,
+                     .has_streams = CPU_STREAMS,
                      .wmma = m->rows };
 }
 

@@ -195,6 +195,13 @@ const char *const cpu_helper[H_COUNT] = {
         "#endif\n"
         SVE(SVE_MASKED)
         LOOP_MASKED("f32x", "float", 16) LOOP_MASKED("f32x", "float", 8) LOOP_MASKED("f32x", "float", 4) LOOP_MASKED("f64x", "double", 8) LOOP_MASKED("f64x", "double", 4),
+    [H_STREAM] =                /* T's vector v, past the caches where its place is aligned (a caller's output may not be) */
+        "#ifdef __clang__\n#define tg_past(p, v, n) __builtin_nontemporal_store((float __attribute__((vector_size(n))))(v), (float __attribute__((vector_size(n))) *)(p))\n"
+        "#define tg_past_64(p, v) tg_past(p, v, 64)\n#define tg_past_32(p, v) tg_past(p, v, 32)\n#define tg_past_16(p, v) tg_past(p, v, 16)\n"
+        "#else\n#define tg_past_64(p, v) __builtin_ia32_movntps512((float *)(p), (float __attribute__((vector_size(64))))(v))\n"
+        "#define tg_past_32(p, v) __builtin_ia32_movntps256((float *)(p), (float __attribute__((vector_size(32))))(v))\n"
+        "#define tg_past_16(p, v) __builtin_ia32_movntps((float *)(p), (float __attribute__((vector_size(16))))(v))\n#endif\n"
+        "#define tg_stream(T, n, p, a) ({ __typeof__(a) v_ = (a); T *p_ = (T *)(p); if ((unsigned long)p_ & (n - 1)) *p_ = v_; else tg_past_##n(p_, v_); })\n",
     [H_GATHER] =                /* older machines with AVX-512 were made to gather slower than they load lane by lane; those with its bf16 were not */
         "#if defined(__AVX512BF16__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
         GATHER("f32x", "float", 16, "siv16sf", "-1", "(unsigned short)__builtin_ia32_cvtd2mask512") GATHER("f32x", "float", 8, "3siv8sf", "-1", "(unsigned char)__builtin_ia32_cvtd2mask256")

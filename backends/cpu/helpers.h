@@ -17,6 +17,7 @@ enum {
     H_EXP2_8,
     H_EXP2_16,
     H_MASKED,
+    H_STREAM,
     H_GATHER,
     H_DOT,
     H_WIDEN,

@@ -150,7 +150,12 @@ static void vector_store(CRender *r, const UOp *u, uint32_t lanes)
         return;
     }
     const char *at = cr_text(r, "%s + %s", cr_memory(r, a), cr_position(r, a, 0));
-    if (!gate || cr_lanes(gate) == 1)
+    uint32_t bytes = lanes * (uint32_t)cv_kind[e].bytes;
+    if (!gate && bytes >= 16 && a->src[0]->op == UOP_PARAM && kernel_streams(r->k, (uint32_t)a->src[0]->arg.i) &&
+        bytes <= 64) {
+        cv_want(r, H_STREAM);
+        cr_line(r, "tg_stream(%s, %u, %s, %s);", to, bytes, at, v);
+    } else if (!gate || cr_lanes(gate) == 1)
         cr_line(r, "%s*(%s *)(%s) = %s;", gate ? cr_text(r, "if (%s) ", cr_value(r, gate)) : "", to, at, v);
     else {
         cr_line(r, "{");
@@ -333,6 +338,9 @@ static void prologue(Text *out, const Kernel *k, const char *name)
 
 static void epilogue(Text *out, const Kernel *k)
 {
+    bool streams = false;
+    for (uint32_t i = 0; i < k->nparam; i++) streams |= kernel_streams(k, i);
+    if (streams) text_add(out, "    __builtin_ia32_sfence();\n");      /* before others are to see them */
     if (cpu_has_tiles(k)) text_add(out, "    __asm__ volatile(\"tilerelease\" : : );\n");
     text_add(out, "}\n");
 }

@@ -175,11 +175,40 @@ static void check_rows(int64_t m, int64_t n, int64_t k, const char *has, const c
     two.threads = 2, two.has_threads = true;
     heuristic_opts(&l, subject_of(own, subject_gemm(own, m, n, k), &two, &s), &two);
     opt_print(&text, &l);
-    if (!strstr(text.s, has) || strstr(text.s, lacks)) print_error("%lld x %lld: %s\n", (long long)m, (long long)n, text.s);
-    assert_true(strstr(text.s, has) && !strstr(text.s, lacks));
+    bool good = strstr(text.s, has) && !strstr(text.s, lacks);
+    if (!good) print_error("%lld x %lld: %s\n", (long long)m, (long long)n, text.s);
+    assert_true(good);
     text_free(&text);
     schedule_free(s);
     graph_free(own);
+}
+
+/* A result of n numbers, on two threads that share so much of a last cache: is it stored past the caches? */
+static bool streams(int64_t n, const UOp *(*of)(Graph *, const UOp *), int64_t l3_bytes)
+{
+    Graph *own = graph_new();
+    Schedule *s = NULL;
+    OptList l;
+    Text text = { 0 };
+    Target two = wide;
+    two.threads = 2, two.has_threads = two.has_streams = true, two.l3_bytes = l3_bytes;
+    const UOp *size = uop_index(own, n), *x = uop_param(own, DT_F32, &size, 1, 0);
+    heuristic_opts(&l, subject_of(own, of(own, x), &two, &s), &two);
+    opt_print(&text, &l);
+    bool has = strstr(text.s, "; STREAM 0") != NULL;
+    text_free(&text);
+    schedule_free(s);
+    graph_free(own);
+    return has;
+}
+
+static void test_streams(void **state)
+{
+    (void)state;
+    assert_true(streams(4 << 20, neg, 48 << 20));
+    assert_false(streams(4 << 20, neg, 96 << 20));                  /* stays in it */
+    assert_false(streams(4 << 20, neg, 0));
+    assert_false(streams(4 << 20, erf_, 48 << 20));                 /* waits for no memory */
 }
 
 /* Rows that no cache holds go in stretches whose tiles are full, but not where one column of tiles reads them once, or
@@ -187,7 +216,7 @@ static void check_rows(int64_t m, int64_t n, int64_t k, const char *has, const c
 static void test_row_stretches(void **state)
 {
     (void)state;
-    check_rows(3483, 96, 640, "SPLIT 0 43 THREAD TOP; SPLIT 2 16 UPCAST; SPLIT 2 3 UPCAST; SPLIT 1 9 UPCAST", "SPLIT 0 27");
+    check_rows(3483, 96, 640, "SPLIT 0 43 THREAD TOP; SPLIT 2 16 UPCAST; SPLIT 2 3 UPCAST; SPLIT 1 9 UPCAST", "0 27");
     check_rows(16384, 192, 64, " TOP", "SPLIT 1 4 UPCAST");
     check_rows(3072, 64, 160, "SPLIT 0 512 THREAD", " TOP");
     check_rows(12800, 197, 32, " THREAD", "SWAP");
@@ -382,7 +411,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order),      cmocka_unit_test(test_grows_with_work),
-        cmocka_unit_test(test_recipe),      cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets), cmocka_unit_test(test_row_stretches),
+        cmocka_unit_test(test_recipe),      cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets),
+        cmocka_unit_test(test_row_stretches), cmocka_unit_test(test_streams),
         cmocka_unit_test(test_depthwise),   cmocka_unit_test(test_odd_sum),
         cmocka_unit_test(test_merged_lines),
         cmocka_unit_test(test_text),        cmocka_unit_test(test_cut_sum),

@@ -196,7 +196,7 @@ static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint3
     if (random_below(r, 2)) return o;
     o.kind = (uint8_t)random_below(r, OPT_KEEP);
     if (o.kind == OPT_SWAP) o.factor = (int32_t)random_below(r, n);
-    if (o.kind == OPT_PACK || o.kind == OPT_STAGE) o.axis = (int8_t)random_below(r, k->nparam);
+    if (o.kind == OPT_PACK || o.kind == OPT_STAGE || o.kind == OPT_STREAM) o.axis = (int8_t)random_below(r, k->nparam);
     if (o.kind == OPT_STAGE) o.factor = (int32_t)random_below(r, n), o.target = (uint8_t)(1 + random_below(r, 2));
     return o;
 }
@@ -250,6 +250,7 @@ static bool kind_is_for(OptKind k, const Target *t, bool tiles)
 {
     return k == OPT_NOLOCALS                   ? t->has_locals
         : k == OPT_TC                          ? tiles
+        : k == OPT_STREAM                      ? t->has_streams
         : k == OPT_KEEP || k == OPT_CARRY ? !t->max_block && !tiles
                                                : true;
 }
