@@ -70,14 +70,13 @@ void processor_words(unsigned word[PROCESSOR_WORDS])
     word[PROCESSOR_MODEL] = model();
     word[PROCESSOR_FEATURES] = (unsigned)first();
     word[PROCESSOR_FEATURES + 1] = (unsigned)second();
-    word[PROCESSOR_FEATURES + 2] = vector_length();
+    word[PROCESSOR_FEATURES + 2] = vector_length() & ~16u;           /* NEON's runs everywhere */
 }
 
 /* Not "native", which cross compilers do not know: by what is used here. GCC would move loads ahead before it gives out
  * registers, and then has none left for a tile's accumulators (9 accesses to the stack in a loop of 28 multiply-adds).
- * Loops have the vectors that they should have: see processor_x86.c. At SVE's conditional negation
- * GCC 12 fails where the other value has the bits of another type: the text serves NEON as well. Clang has no SVE
- * here: helpers.c. */
+ * Loops have the vectors that they should have: see processor_x86.c. At SVE's conditional negation GCC 12 fails where
+ * the other value has the bits of another type: the text serves NEON as well. Clang has no SVE here: helpers.c. */
 const char *const *processor_flags(bool clang, bool safe)
 {
     static _Thread_local char arch[64];

@@ -295,7 +295,6 @@ static void test_merged_lines(void **state)
     assert_int_equal(rows, 6);
 }
 
-/* A sum of its own vectors wants two registers; rows at a stride of whole pages are not together in a tile. */
 /* A sum that nothing divides is padded, so that several of its terms are one iteration. */
 static void test_odd_sum(void **state)
 {
@@ -319,6 +318,7 @@ static void test_odd_sum(void **state)
     }
 }
 
+/* A sum of its own vectors wants two registers; rows at a stride of whole pages are not together in a tile. */
 static void test_depthwise(void **state)
 {
     int64_t vectors, rows;
