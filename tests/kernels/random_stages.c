@@ -194,7 +194,8 @@ static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint3
     o.target = random_target(r, range_type(at), gpu);
     if (o.target == AXIS_THREAD) o.axis = 0, o.top = true;
     if (random_below(r, 2)) return o;
-    o.kind = (uint8_t)random_below(r, OPT_KEEP);
+    o.kind = (uint8_t)random_below(r, gpu ? OPT_STREAM : OPT_KEEP);
+    if (o.kind == OPT_MERGE && n > 1) o.axis = (int8_t)random_below(r, n - 1);
     if (o.kind == OPT_SWAP) o.factor = (int32_t)random_below(r, n);
     if (o.kind == OPT_PACK || o.kind == OPT_STAGE || o.kind == OPT_STREAM) o.axis = (int8_t)random_below(r, k->nparam);
     if (o.kind == OPT_STAGE) o.factor = (int32_t)random_below(r, n), o.target = (uint8_t)(1 + random_below(r, 2));
