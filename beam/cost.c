@@ -20,7 +20,6 @@ enum {
     DEEP = 64,
     TILE_BYTES = 1024,              /* of a tile register: rows of a line */
     TILE_ROWS = 16,
-    LINE = 64,
     ALONE = 4,                      /* a line that nothing fetches ahead costs so many of a stream's */
     FRESH = 8,                      /* bytes of a line that data choose which are not near yet */
     AHEAD = 512,                    /* instructions that a core has begun and not ended */

@@ -157,7 +157,7 @@ bool cpu_sums_in_lanes(const Trial *p, int reduce, int out)
  * caches, and elsewhere, where the parts of an inner axis begin anew in each row: many streams, and two threads in the
  * line where their parts meet. LINE: bytes of a cache's; NARROW_PART: of memory that a thread's part stores side by
  * side, below which its ends matter, by in_lines. */
-enum { LEAST_SHARED = 20000, LINE = 64, NARROW_PART = 256 };
+enum { LEAST_SHARED = 20000, NARROW_PART = 256 };
 static const double least_balance = 0.5, favour = 0.12, inward_product = 0.01, inward = 0.08, in_lines = 0.2;
 
 static double balance(int64_t n, int threads) { return (double)n / (double)(ceil_to(n, threads)) ; }

@@ -23,8 +23,7 @@ enum {
     FEW_SUMS = 6,
     PRODUCTS = 60,
     FEW_ROWS = 8,
-    MERGED_SUM = 64,
-    LINE = 64
+    MERGED_SUM = 64
 };
 /* Cycles from one product of an accumulator to its next, of a loop beside its products, and of each load in it
  * (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216 of 6 x 4); loads that a cycle has of the two that a core may

@@ -155,7 +155,6 @@ static bool stays_narrow(const Trial *p, const Access *a)
     return a->bytes < 4 && rows <= 2;
 }
 
-enum { LINE = 64 };
 /* Rows begin with lines of memory, and neighbours are vectors. */
 static bool stores_lines(const Trial *p, const Access *a)
 {

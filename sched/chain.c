@@ -41,8 +41,6 @@ static bool can_join(const ScheduleItem *i)
     return i->kind == ITEM_KERNEL && !i->once && i->kernel->root->nsrc == 1 && i->kernel->nvar == 0;
 }
 
-static int64_t bytes_of(const UOp *buffer) { return uop_numel(buffer) * dtype_size((DType)buffer->dtype); }
-
 static int written_slot(const Kernel *k)
 {
     for (uint32_t i = 0; i < k->nparam; i++)
@@ -174,7 +172,7 @@ static int64_t reuse(const Kernel *k, const Slice *s, const Digit *digit, uint32
  * for fetching it again, it need not stay. Constants are packed, and take more rows to pay. */
 static void count_bytes(Members *m, const Kernel *k, uint32_t i, const Slice *s, const Digit *digit, uint32_t n)
 {
-    int64_t whole = bytes_of(uop_memory(k->param[i].buffer)),
+    int64_t whole = size_in_bytes(uop_memory(k->param[i].buffer)),
             touched = s->span && s->touched < whole ? s->touched : whole;
     int64_t pays = k->param[i].constant ? STREAMS : m->far ? TILE : STREAMS / 3;
     if (s->stride > 0) m->own += k->param[i].written ? touched : touched / 2;
@@ -203,7 +201,7 @@ static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_
     for (uint32_t i = 0; i < k->nparam; i++) {
         const UOp *b = uop_memory(k->param[i].buffer);
         if (!is_seen(s, m, b, false)) count_bytes(m, k, i, &slice[i], digit, n);
-        if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) m->saved += bytes_of(b);
+        if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) m->saved += size_in_bytes(b);
     }
     if (!has_room(m, t)) return false;
     m->digits[m->n] = n;
@@ -273,10 +271,10 @@ static bool best_chain(const Schedule *s, uint32_t first, const Target *t, Membe
     int slot = written_slot(k);
     const UOp *range[64];
     int64_t parts[64];
-    if (slot < 0 || bytes_of(uop_memory(k->param[slot].buffer)) <= t->l2_bytes / 2 * t->threads) return false;
+    if (slot < 0 || size_in_bytes(uop_memory(k->param[slot].buffer)) <= t->l2_bytes / 2 * t->threads) return false;
     uint32_t n = numbers(range, kernel_order(k, (uint32_t)slot, range), t, parts);
     *best = (Members){ .n = 0 };
-    bool many = bytes_of(uop_memory(k->param[slot].buffer)) > FAR_LEAST * t->l2_bytes * t->threads;
+    bool many = size_in_bytes(uop_memory(k->param[slot].buffer)) > FAR_LEAST * t->l2_bytes * t->threads;
     for (uint32_t i = 0; i < n * (many ? 2 : 1); i++) {
         Members m = { .parts = parts[i % n], .far = i >= n };
         if (!add_member(s, &m, first, (uint32_t)slot, t)) continue;

@@ -120,6 +120,7 @@ static bool reduces_once(Rangeify *r, const UOp *u)
     const Cut *c = &r->cut[r->inst[u->id]->cut];
     for (Inst *i = r->inst[u->id]; i; i = i->next) {
         uint32_t before = all.n;
+        all.nseen = 0;                  /* each stands under loops of its own */
         sim_node(r, u, i->idx, i->valid, &all);
         if (all.budget <= 0) return false;
         for (uint32_t k = before; k < all.n; k++) {

@@ -18,7 +18,7 @@
 
 #include "sched/sched.h"
 
-enum { MAX_SLOTS = 16, GRID_YZ = 65535, LINE = 32 };
+enum { MAX_SLOTS = 16, GRID_YZ = 65535, WARP_LINE = 32 };
 
 /* line: all threads, whatever the other slots make of them */
 typedef struct {
@@ -296,8 +296,8 @@ static const UOp *after_writing(Dims *d, const UOp *buffer, const UOp *store)
 
 static int64_t lanes_of(const Slot *s)
 {
-    if ((s->extent & (s->extent - 1)) || (s->stride & (s->stride - 1)) || s->stride >= LINE) return 1;
-    return s->extent < LINE / s->stride ? s->extent : LINE / s->stride;
+    if ((s->extent & (s->extent - 1)) || (s->stride & (s->stride - 1)) || s->stride >= WARP_LINE) return 1;
+    return s->extent < WARP_LINE / s->stride ? s->extent : WARP_LINE / s->stride;
 }
 
 static const UOp *by_shuffles(Dims *d, const UOp *v, Op op, const Slot *s)

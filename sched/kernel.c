@@ -128,7 +128,7 @@ int64_t kernel_param_bytes(const Kernel *k, uint32_t slot)
 {
     if (!k->linear) return k->param_bytes[slot];
     const UOp *b = k->param[slot].buffer;
-    int64_t most = b ? uop_numel(b) * dtype_size((DType)b->dtype) : 0;
+    int64_t most = b ? size_in_bytes(b) : 0;
     for (uint32_t i = 0; i < k->linear->nsrc; i++) {
         const UOp *u = k->linear->src[i];
         int64_t bytes = u->op == UOP_PARAM && u->arg.i == slot ? uop_numel(u) * dtype_size((DType)u->dtype) : 0;

@@ -79,6 +79,11 @@ typedef struct {
     bool written, read, constant, guard, far;
 } KernelParam;
 
+static inline int64_t size_in_bytes(const UOp *memory)
+{
+    return uop_numel(memory) * dtype_size((DType)memory->dtype);
+}
+
 /* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. */
 typedef struct { const UOp *value, *at; int64_t numel; } KernelPack;
 
@@ -122,7 +127,8 @@ typedef struct Kernel {
 } Kernel;
 
 /* What the stages need to know of a device; a backend fills it (backends/backend.h). */
-enum { PAGE = 4096 };               /* bytes after which addresses share a set of the first cache */
+/* Bytes: after which addresses share a set of the first cache; of a cache's line. */
+enum { PAGE = 4096, LINE = 64 };
 
 /* What a core or an SM, its caches and its memory do: measured (backends/cpu/rates.c), or typical of such a device. */
 typedef struct {

@@ -416,15 +416,10 @@ static void mark_constants(const Schedule *s, Kernel *k, const uint8_t *once)
 
 /* ---- what is read when caches hold it no more ---- */
 
-static double param_bytes(const Kernel *k, uint32_t p)
+static int64_t moved_bytes(const Kernel *k)
 {
-    return (double)uop_numel(k->param[p].buffer) * dtype_size((DType)k->param[p].buffer->dtype);
-}
-
-static double moved_bytes(const Kernel *k)
-{
-    double bytes = 0;
-    for (uint32_t p = 0; p < k->nparam; p++) bytes += param_bytes(k, p);
+    int64_t bytes = 0;
+    for (uint32_t p = 0; p < k->nparam; p++) bytes += size_in_bytes(k->param[p].buffer);
     return bytes;
 }
 
@@ -447,7 +442,7 @@ static bool has_fixed_size(const UOp *b)
  * caches 0.44; of 8 million 2.45, 1.18). */
 static bool is_far(const Schedule *s, uint32_t item, const UOp *memory, const Target *t)
 {
-    double moved = moved_bytes(s->item[item].kernel), room = (double)t->l3_bytes;
+    int64_t moved = moved_bytes(s->item[item].kernel), room = t->l3_bytes;
     for (uint32_t i = item + 1; i < s->count && moved <= room; i++) {
         const Kernel *k = s->item[i].kernel;
         if (s->item[i].once) continue;
@@ -460,10 +455,12 @@ static bool is_far(const Schedule *s, uint32_t item, const UOp *memory, const Ta
 static void mark_far(const Schedule *s, uint32_t item, const Target *t)
 {
     Kernel *k = s->item[item].kernel;
-    for (uint32_t p = 0; p < k->nparam && t->has_streams && !s->item[item].once; p++)
-        k->param[p].far = t->l3_bytes && k->param[p].written && !k->param[p].read && !k->param[p].guard &&
-            has_fixed_size(k->param[p].buffer) && param_bytes(k, p) > (double)(t->l2_bytes * t->threads) &&
-            is_far(s, item, uop_memory(k->param[p].buffer), t);
+    bool any = t->has_streams && t->l3_bytes && !s->item[item].once;
+    for (uint32_t p = 0; p < k->nparam && any; p++) {
+        const KernelParam *a = &k->param[p];
+        k->param[p].far = a->written && !a->read && !a->guard && has_fixed_size(a->buffer) &&
+            size_in_bytes(a->buffer) > t->l2_bytes * t->threads && is_far(s, item, uop_memory(a->buffer), t);
+    }
 }
 
 typedef struct { Schedule *s; Layout *all; const Target *t; const uint32_t *equal; } Flatten;

@@ -6,7 +6,7 @@
  * window a thread in place of the whole. */
 #include "sched/chain.h"
 
-enum { CHAIN_MOST = 16, LINE = 64 };           /* steps; bytes */
+enum { CHAIN_MOST = 16 };                      /* steps */
 
 static bool is_known(const Slice *s) { return s->stride > 0 && s->span > 0; }
 

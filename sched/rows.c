@@ -11,7 +11,7 @@
 #include "sched/layout.h"
 #include "sched/rangeify.h"
 
-enum { LINE = 64, LEAST_ROW = 6 * LINE, PASSES = 4, SETS = 1024 };
+enum { LEAST_ROW = 6 * LINE, PASSES = 4, SETS = 1024 };
 /* What is wanted of a buffer's rows. */
 typedef enum { NOTHING, ON_LINES, IN_ALL_SETS } Wish;
 

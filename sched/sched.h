@@ -86,7 +86,6 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
                         Rangeify *swept);
 /* zeros that layout puts around a value, at most, on a side of an axis */
 enum { HALO_MAX = 8 };
-bool kernel_streams(const Kernel *k, uint32_t slot);                      /* its list says so (STREAM) */
 /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
 TgStatus sched_layout(Schedule *s, const Target *t);
 /* devices.c: which device an item belongs to */
@@ -120,6 +119,7 @@ TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
 /* applies one more op to a kernel that has l; false: it is illegal, nothing changed */
 bool opt_try(OptList *l, Kernel *k, OptOp op, const Target *t);
 bool opt_is_last(const OptOp *op);                                      /* PACK, STAGE, STREAM, CARRY */
+bool kernel_streams(const Kernel *k, uint32_t slot);                    /* its list has a STREAM of that parameter */
 /* where opt_axes lists the range of that number; -1: nowhere */
 int opt_axis(const Kernel *k, int number);
 TgStatus opt_stage(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);      /* stage.c */

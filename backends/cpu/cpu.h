@@ -13,11 +13,6 @@
 typedef void (*CpuKernel)(void *const *args, const int64_t *vars, int64_t begin, int64_t end, void *scratch);
 
 extern const CStyle cpu_style;
-#ifdef __x86_64__
-enum { CPU_STREAMS = true };                                 /* Target.has_streams */
-#else
-enum { CPU_STREAMS = false };
-#endif
 unsigned cpu_half_bits(DType t, double v);                   /* of f16 or bf16; v is a value of the type */
 
 /* prefetch.c: hints before the instruction */
@@ -103,10 +98,11 @@ typedef struct {
     int *cpu, count;
     int64_t l1_bytes, l2_bytes, l3_bytes;
     /* the processor, by processor_read: its widest vectors; bits of graph/wmma.def; has_exp2: 2^x in few instructions;
-     * has_own: backends/x86 makes code for it; halves: a vector takes its units twice */
+     * has_streams: stores past the caches; has_own: backends/x86 makes code for it; halves: a vector takes its units
+     * twice */
     int vector_bytes, vector_registers;
     uint32_t rows;
-    bool has_fma, has_exp2, has_own, halves;
+    bool has_fma, has_exp2, has_streams, has_own, halves;
     char name[128], features[256];
 } Machine;
 /* cpus: a list such as "0-3,8", or NULL: all of the process */

@@ -28,7 +28,7 @@ static Target target_of(const Machine *m)
                      .clears_halos = true,
                      .has_fma = m->has_fma,
                      .has_exp2 = m->has_exp2,
-                     .has_streams = CPU_STREAMS,
+                     .has_streams = m->has_streams,
                      .wmma = m->rows };
 }
 

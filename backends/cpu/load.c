@@ -180,7 +180,7 @@ static uint32_t args_total(const Plan *p)
 
 /* Around a few bytes that are read of a file the system maps at least that many, and up to 2 MiB: small constants of a
  * run are copied side by side. */
-enum { SMALL_BYTES = 64 << 10, LINE = 64 };
+enum { SMALL_BYTES = 64 << 10 };
 
 static void gather_constants(Executable *e)
 {

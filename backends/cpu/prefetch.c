@@ -23,7 +23,6 @@ enum {
     LEAST_PANEL = 4096,
     MOST_PANEL = 1 << 20,
     MOST_TILES = 4096,
-    LINE = 64,
     SIBLINGS = 8,
     WHOLE_WORK = 8,                                          /* of an operation that is many instructions */
     LEAST_WORK = 6,                                          /* operations of a vector behind which a line comes */

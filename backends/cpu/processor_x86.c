@@ -116,6 +116,7 @@ TgStatus processor_read(Machine *m)
         (s.vnni ? 1u << WMMA_vnni_u8 : 0) | (s.avx2 && !s.avx512 ? 1u << WMMA_avx_u8 : 0);
     m->has_fma = s.fma || s.avx512;
     m->has_exp2 = s.avx512;
+    m->has_streams = true;
     m->has_own = s.avx512 || (s.avx2 && s.fma && s.f16c && s.bmi2);
     return TG_OK;
 }

@@ -28,7 +28,6 @@ enum {
     TURNS = 2000,                   /* of the loop of products */
     NEAR_BYTES = 8 << 10,           /* which the first cache holds */
     FAR_BYTES = 8 << 20,            /* which are read from memory */
-    LINE = 64,                      /* bytes of a cache's line, or a part of one */
     PHASES = 20,
     ATTEMPTS = 3,                   /* at figures that are credible */
     ITERATION = 512                 /* bytes of the loops' iterations, at most */

@@ -151,8 +151,8 @@ static void vector_store(CRender *r, const UOp *u, uint32_t lanes)
     }
     const char *at = cr_text(r, "%s + %s", cr_memory(r, a), cr_position(r, a, 0));
     uint32_t bytes = lanes * (uint32_t)cv_kind[e].bytes;
-    if (!gate && bytes >= 16 && a->src[0]->op == UOP_PARAM && kernel_streams(r->k, (uint32_t)a->src[0]->arg.i) &&
-        bytes <= 64) {
+    if (!gate && bytes >= 16 && bytes <= 64 && a->src[0]->op == UOP_PARAM &&
+        kernel_streams(r->k, (uint32_t)a->src[0]->arg.i)) {
         cv_want(r, H_STREAM);
         cr_line(r, "tg_stream(%s, %u, %s, %s);", to, bytes, at, v);
     } else if (!gate || cr_lanes(gate) == 1)
