@@ -179,6 +179,31 @@ static void count_bytes(Members *m, const Kernel *k, uint32_t i, const Slice *s,
     else if (reuse(k, s, digit, n) < pays) m->common += touched;
 }
 
+static bool is_read_after(const Schedule *s, uint32_t item, const UOp *buffer)
+{
+    for (uint32_t i = item + 1; i < s->count; i++) {
+        const Kernel *k = s->item[i].kernel;
+        int slot = k ? slot_of(k, buffer) : -1;
+        if (!k || (slot >= 0 && k->param[slot].read)) return true;
+    }
+    return false;
+}
+
+/* What it stores may lie where it reads what a member stored, part by part, and nobody does after it (in_place.c). */
+static bool lies_in_place(const Schedule *s, const Members *m, uint32_t item, uint32_t slot, const Slice *slice)
+{
+    const Kernel *k = s->item[item].kernel;
+    const UOp *to = uop_memory(k->param[slot].buffer);
+    for (uint32_t i = 0; i < k->nparam && k->param[slot].written; i++) {
+        const UOp *from = uop_memory(k->param[i].buffer);
+        if (i != slot && is_seen(s, m, from, true) && from->dtype == to->dtype &&
+            size_in_bytes(from) == size_in_bytes(to) && slice[i].stride == slice[slot].stride &&
+            slice[i].span == slice[slot].span && !is_read_after(s, item, from))
+            return true;
+    }
+    return false;
+}
+
 static bool has_room(const Members *m, const Target *t)
 {
     if (m->far) return m->own + m->common <= FAR_ROOM * t->l2_bytes;
@@ -200,7 +225,8 @@ static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_
     if (!fits(s, m, k, slice)) return false;
     for (uint32_t i = 0; i < k->nparam; i++) {
         const UOp *b = uop_memory(k->param[i].buffer);
-        if (!is_seen(s, m, b, false)) count_bytes(m, k, i, &slice[i], digit, n);
+        if (!is_seen(s, m, b, false) && !lies_in_place(s, m, item, i, slice))
+            count_bytes(m, k, i, &slice[i], digit, n);
         if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) m->saved += size_in_bytes(b);
     }
     if (!has_room(m, t)) return false;

@@ -15,6 +15,9 @@ enum { DIGITS_MAX = 8 };
 
 /* The slices, in bytes, of all params of k, for parts of these digits. k is in form 2 or 3. */
 void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n);
+/* The same of one access, by an INDEX or SHRINK; range: the loops that it depends on, by number. */
+Slice access_slice(const UOp *address, const UOp *gate, const UOp **range, const Digit *digit, uint32_t n);
+int64_t access_width(const UOp *address);                                /* its elements; 0: not known */
 /* Do parts with these slices of one buffer touch bytes that no other part does, within a stride of each other? */
 bool slices_disjoint(const Slice *a, const Slice *b);
 void kernel_slice(Kernel *k);                                            /* sets k->slice, by its THREAD ranges */

@@ -113,6 +113,7 @@ typedef struct Kernel {
     OptList chain;                  /* what a chain wants of it, first of all (chain.h): so many parts */
     int64_t chain_parts;
     Slice slice[KERNEL_PARAMS];     /* of the parts that opts make */
+    uint64_t in_place;              /* params where the one that is stored may lie (in_place.c), once lowered */
     uint64_t rings;                 /* ranges whose iterations fill staged tiles in turn (STAGE of depth 2) */
     const KernelPack *pack[KERNEL_PARAMS];      /* NULL: not packed */
     const struct Region **reads, **stores;      /* by param, what a launch touches (regions.h); NULL: not known */

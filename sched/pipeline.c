@@ -212,10 +212,12 @@ static TgStatus pack_params(Optimize *o, Kernel *k)
 
 static TgStatus lower_with(const Optimize *o, Kernel *k, const OptList *opts)
 {
+    int64_t elements = kernel_elements(k);
     TRY(opt_apply_list(k, opts, o->t));
     double flops = kernel_flops(k);
     kernel_slice(k);
     TRY(kernel_lower(k, o->t, o->dump));
+    if (o->t->has_threads) k->in_place = kernel_in_place(k, elements);
     kernel_executes(k, flops);
     return TG_OK;
 }

@@ -21,6 +21,7 @@ typedef struct {
     const Halo *halo;               /* MEM_ARENA: the zeros that the step with ACCESS_CLEAR makes, or NULL */
     /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
     bool once;
+    uint32_t life;                  /* MEM_ARENA: of Plan.life, which those that lie in one place share */
     int64_t offset, size_bytes;     /* in its arena; MEM_INPUT, MEM_OUTPUT: offset is the port's index */
     const void *data;               /* MEM_CONST: host bytes, valid as long as the session */
     DType dtype;
@@ -132,7 +133,7 @@ struct Plan {
      * (graph/guard.h) */
     const Guard *const *guard;
     uint32_t nguard;
-    const Life *life;               /* [nlife] of the buffers of the arena, in their order; for plan_print_memory */
+    const Life *life;               /* [nlife] of the places in the arena; for plan_print_memory */
     uint32_t nlife;
     uint32_t nsync;
     bool jumps;                     /* there are JUMPs */

@@ -21,6 +21,7 @@ typedef struct {
     Range *loop;                    /* steps of loops that run as such, inner ones first */
     uint32_t nloop, nflag;
     bool clears;                    /* the device can zero a halo in a run */
+    uint32_t *into;                 /* by PlanBuffer: in whose place it may lie; its own number: in nobody's */
     uint32_t *step_var;             /* variable + 1 that holds 0, 1, .. */
 } Build;
 
@@ -30,6 +31,8 @@ void plan_note_use(Build *b, uint32_t buffer, uint8_t access, bool once, uint32_
 void plan_shares(Build *b);
 /* plan_ranks.c: the plan of all ranks becomes this one's. */
 void plan_ranks(Build *b, const Target *t);
+/* plan_in_place.c: sets Build.into, by the lives in loops. */
+void plan_in_place(Build *b);
 /* The steps have another order. */
 void plan_note_again(Build *b);
 /* Chains, turns and lives of what the steps touch, and places from them. */

@@ -164,6 +164,36 @@ static void place_guards(Build *b)
     p->persist_bytes = (p->nguard * GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* The first of those that lie in one place, one after the other. Inside of a chain only windows alike do. */
+static uint32_t first_of(const Build *b, uint32_t k)
+{
+    const PlanBuffer *m = &b->p->buffer[k], *old = &b->p->buffer[b->into[k]];
+    bool one = m->kind == MEM_ARENA && old->kind == MEM_ARENA && m->size_bytes == old->size_bytes &&
+        m->window == old->window && m->stride == old->stride && m->first == old->first &&
+        (m->window || b->use[k].first >= b->use[b->into[k]].last);
+    return b->into[k] == k || !one ? k : first_of(b, b->into[k]);
+}
+
+static void place_arena(Build *b)
+{
+    Plan *p = b->p;
+    Life *life = NEW_N(p->arena, Life, p->nbuffer + 1);
+    p->life = life;
+    for (uint32_t k = 0; k < p->nbuffer; k++)
+        if (p->buffer[k].kind == MEM_ARENA && first_of(b, k) == k) {
+            life[p->buffer[k].life = p->nlife++] =
+                (Life){ .size_bytes = p->buffer[k].size_bytes, .first = b->use[k].first, .last = b->use[k].last };
+        }
+    for (uint32_t k = 0; k < p->nbuffer; k++) {
+        if (p->buffer[k].kind != MEM_ARENA || first_of(b, k) == k) continue;
+        Life *l = &life[p->buffer[k].life = p->buffer[first_of(b, k)].life];
+        if (b->use[k].last > l->last) l->last = b->use[k].last;
+    }
+    p->arena_bytes = memplan_place(life, p->nlife, ALIGN);
+    for (uint32_t k = 0; k < p->nbuffer; k++)
+        if (p->buffer[k].kind == MEM_ARENA) p->buffer[k].offset = life[p->buffer[k].life].offset;
+}
+
 TgStatus plan_place(Build *b, const Target *t)
 {
     Plan *p = b->p;
@@ -173,20 +203,12 @@ TgStatus plan_place(Build *b, const Target *t)
         plan_note_again(b);
     }
     extend_lives(b);
+    plan_in_place(b);
     chain_lives(b, t);
     if (p->devices > 1) turn_lives(b);
     place_guards(b);
-    Life *life = NEW_N(p->arena, Life, p->nbuffer);
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < p->nbuffer; k++) {
+    for (uint32_t k = 0; k < p->nbuffer; k++)
         if (!guard_of(b, k)) TRY(place_of(b, k));
-        if (p->buffer[k].kind == MEM_ARENA)
-            life[n++] =
-                (Life){ .size_bytes = p->buffer[k].size_bytes, .first = b->use[k].first, .last = b->use[k].last };
-    }
-    p->arena_bytes = memplan_place(life, n, ALIGN);
-    p->life = life, p->nlife = n;
-    for (uint32_t k = n = 0; k < p->nbuffer; k++)
-        if (p->buffer[k].kind == MEM_ARENA) p->buffer[k].offset = life[n++].offset;
+    place_arena(b);
     return TG_OK;
 }

@@ -163,14 +163,14 @@ static int64_t most_live(const Plan *p, uint32_t *step)
 
 void plan_print_memory(Text *out, const Plan *p)
 {
-    uint32_t at, n = 0;
+    uint32_t at;
     int64_t most = most_live(p, &at), sum = 0;
     for (uint32_t i = 0; i < p->nlife; i++) sum += p->life[i].size_bytes;
     text_add(out, "memory: arena %lld bytes for %u buffers of %lld; most are live at step %u: %lld bytes\n",
              (long long)p->arena_bytes, p->nlife, (long long)sum, at, (long long)most);
     for (uint32_t k = 0; k < p->nbuffer; k++) {
         if (p->buffer[k].kind != MEM_ARENA) continue;
-        const Life *l = &p->life[n++];
+        const Life *l = &p->life[p->buffer[k].life];
         text_add(out, "  b%-4u @%-10lld %10lld bytes  steps %u .. %u%s\n", k, (long long)l->offset,
                  (long long)l->size_bytes, l->first, l->last, p->buffer[k].once ? "  once" : "");
     }

@@ -175,6 +175,7 @@ static void write_buffer(Writer *w, const PlanBuffer *b)
 {
     put_int(w->out, b->kind | b->zeroed << 4 | b->once << 5);
     put_int(w->out, b->window);
+    put_int(w->out, b->life);
     put_int(w->out, b->stride);
     put_int(w->out, b->first);
     put_int(w->out, b->offset);
@@ -192,6 +193,7 @@ static void read_buffer(Reader *r, PlanBuffer *b)
     b->zeroed = is & 16;
     b->once = is & 32;
     b->window = get_int(r->in);
+    b->life = (uint32_t)get_int(r->in);
     b->stride = get_int(r->in);
     b->first = get_int(r->in);
     b->offset = get_int(r->in);
@@ -489,6 +491,8 @@ static void read_plan(Reader *r)
     p->nbuffer = get_count(r->in);
     p->buffer = NEW_N(p->arena, PlanBuffer, p->nbuffer + 1);
     for (uint32_t k = 0; k < p->nbuffer && !r->in->bad; k++) read_buffer(r, &p->buffer[k]);
+    for (uint32_t k = 0; k < p->nbuffer; k++)
+        r->in->bad |= p->buffer[k].kind == MEM_ARENA && p->buffer[k].life >= p->nlife;
     p->nstep = get_count(r->in);
     p->step = NEW_N(p->arena, Step, p->nstep + 1);
     for (uint32_t k = 0; k < p->nstep && !r->in->bad; k++) read_step(r, &p->step[k]);

@@ -186,4 +186,8 @@ int64_t index_divisor(const UOp *u);
 TgStatus kernel_linearize(Kernel *k, const Target *t);
 /* expand, select, linearize; verifies after each in debug builds */
 TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump);
+/* in_place.c: params that are read whose memory the one that is stored may have, for a thread that runs code in order;
+ * k is linear, and stored so many elements before it had OptOps (kernel_elements; -1: not known). */
+int64_t kernel_elements(const Kernel *k);
+uint64_t kernel_in_place(const Kernel *k, int64_t elements);
 #endif

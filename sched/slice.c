@@ -145,6 +145,31 @@ static void join(Slice *all, const Slice *one, bool first)
     all->ranges |= one->ranges;
 }
 
+int64_t access_width(const UOp *address)
+{
+    const UOp *length = address->op == UOP_SHRINK ? address->src[2]->src[0] : NULL;
+    return !length ? uop_numel(address) : address->src[2]->nsrc == 1 && uop_is_const(length) ? length->arg.i : 0;
+}
+
+/* Elements from the index on; 0: they are scattered. */
+static int64_t length_of(const UOp *address)
+{
+    return address->op == UOP_SHRINK || uop_numel(address) == 1 ? access_width(address) : 0;
+}
+
+Slice access_slice(const UOp *address, const UOp *gate, const UOp **range, const Digit *digit, uint32_t n)
+{
+    Line l = { .bounded = true, .range = range };
+    const UOp *index = address->op == UOP_SHRINK ? address->src[1]->src[0] : address->src[1];
+    int64_t width = length_of(address);
+    read_index(&l, index, 1);
+    if (gate) read_gate(&l, gate);
+    add_bounds(&l, 0, width - 1, 1);
+    Slice s = slice_of(&l, digit, n);
+    int64_t bytes = dtype_size((DType)address->src[0]->dtype), stride = s.stride < 0 ? -1 : s.stride * bytes;
+    return (Slice){ stride, s.first * bytes, width ? s.span * bytes : 0, s.touched * bytes, index->ranges };
+}
+
 void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n)
 {
     Arena *a = arena_new();
@@ -159,13 +184,8 @@ void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n)
         const UOp *gate = access && u->nsrc > 2 ? u->src[2] : NULL;
         if (access || u->op == UOP_GUARD) u = u->src[access ? 0 : 2];
         if (u->op != UOP_INDEX || u->src[0]->op != UOP_PARAM || (!access && order[i]->op != UOP_GUARD)) continue;
-        Line l = { .bounded = true, .range = range };
         uint32_t slot = (uint32_t)u->src[0]->arg.i;
-        read_index(&l, u->src[1], 1);
-        if (gate) read_gate(&l, gate);
-        Slice s = slice_of(&l, digit, n);
-        int64_t bytes = dtype_size((DType)u->src[0]->dtype), stride = s.stride < 0 ? -1 : s.stride * bytes;
-        s = (Slice){ stride, s.first * bytes, s.span * bytes, s.touched * bytes, u->src[1]->ranges };
+        Slice s = access_slice(u, gate, range, digit, n);
         join(&out[slot], &s, !(seen >> slot & 1));
         seen |= UINT64_C(1) << slot;
     }

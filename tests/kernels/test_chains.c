@@ -238,14 +238,20 @@ static bool run_agrees(Network *n)
     return ok;
 }
 
-static bool chains_of(uint64_t seed, Device *d, const Target *t, long *chains, long *windows)
+typedef struct { long chains, windows, in_place; } Counts;
+
+static bool chains_of(uint64_t seed, Device *d, const Target *t, Counts *c)
 {
     Network n = { .at = { seed, "chains", NULL, NULL, NULL } };
     Random r = { seed };
     make_network(&n, &r);
     bool ok = went(&n.at, prepare(&n, d, t)) && run_agrees(&n) && run_agrees(&n);
-    *chains += n.p ? n.p->nchain : 0;
-    for (uint32_t k = 0; n.p && k < n.p->nbuffer; k++) *windows += n.p->buffer[k].window > 0;
+    c->chains += n.p ? n.p->nchain : 0;
+    c->in_place -= n.p ? n.p->nlife : 0;
+    for (uint32_t k = 0; n.p && k < n.p->nbuffer; k++) {
+        c->windows += n.p->buffer[k].window > 0;
+        c->in_place += n.p->buffer[k].kind == MEM_ARENA;
+    }
     ref_tensor_free(&n.want);
     if (n.x) backend_cpu.unload(n.x);
     if (n.code) backend_cpu.code_free(n.code);
@@ -260,17 +266,19 @@ static void chains_agree(void **state)
 {
     (void)state;
     Device *d;
-    long first = setting("RANDOM_SEED", 1), count = setting("RANDOM_COUNT", 60), bad = 0, chains = 0, windows = 0;
+    long first = setting("RANDOM_SEED", 1), count = setting("RANDOM_COUNT", 60), bad = 0;
+    Counts c = { 0 };
     assert_true(open_backend(&d, &backend_cpu));
     Target t = *backend_cpu.target(d);
     for (long i = 0; i < count; i++) {
         t.l2_bytes = 1024 << i % 4;
-        bad += !chains_of((uint64_t)(first + i), d, &t, &chains, &windows);
+        bad += !chains_of((uint64_t)(first + i), d, &t, &c);
     }
     backend_cpu.close(d);
-    print_message("%ld plans with %ld chains, %ld windows, %ld failures\n", count, chains, windows, bad);
+    print_message("%ld plans with %ld chains, %ld windows, %ld buffers in another's place, %ld failures\n", count,
+                  c.chains, c.windows, c.in_place, bad);
     assert_int_equal(bad, 0);
-    assert_true(chains > count / 3 && windows > count / 4);
+    assert_true(c.chains > count / 3 && c.windows > count / 4 && c.in_place > count / 4);
 }
 
 static const Target t = {
