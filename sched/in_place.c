@@ -81,7 +81,9 @@ static bool precedes(Accesses *all, const Access *load, const Access *store)
         if (!uop_is_const(load->loop[k]->src[0])) return false;
         digit[n++] = (Digit){ load->loop[k], load->loop[k]->src[0]->vmax, 1 };
     }
-    if (load->at > store->at) return false;
+    bool shared = false;                                /* by threads, each of which loads before all that it stores */
+    for (uint32_t k = n; k < store->depth; k++) shared |= range_type(store->loop[k]) == AXIS_THREAD;
+    if (load->at > store->at || shared) return false;
     if (!n) return true;
     Slice a = access_slice(load->address, NULL, all->range, digit, n),
           b = access_slice(store->address, NULL, all->range, digit, n);

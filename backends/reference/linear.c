@@ -33,6 +33,7 @@ typedef struct {
     const UOp *special[SPECIALS_MAX];
     int64_t size[SPECIALS_MAX];
     uint32_t nspecial;
+    int64_t first, end;             /* parts, values of the THREAD range, that run */
     Thread *thread;                 /* of the workgroup */
     uint32_t nthread;
     TgStatus status;
@@ -168,11 +169,15 @@ static void leave(Machine *m, Thread *t, uint32_t from, uint32_t to)
     for (uint32_t i = from; i < to; i++) t->defined[m->place[m->line[i]->id]] = false;
 }
 
+/* Where iteration i of a loop begins, or behind the loop; at its RANGE, or at its END. Of the THREAD range those parts
+ * run that were requested. */
 static void enter_loop(Machine *m, Thread *t, const UOp *r, int64_t i)
 {
-    uint32_t at = m->place[r->id];
-    bool more = i < *operand(m, t, r->src[0]);
-    uint32_t end = i == 0 ? m->other[t->pc] : t->pc, begin = m->other[end];
+    uint32_t at = m->place[r->id], end = m->line[t->pc]->op == UOP_RANGE ? m->other[t->pc] : t->pc,
+             begin = m->other[end];
+    bool parts = range_type(r) == AXIS_THREAD;
+    if (parts && i < m->first) i = m->first;
+    bool more = i < *operand(m, t, r->src[0]) && (!parts || i < m->end);
     t->value[at] = i;
     t->defined[at] = more;
     if (more) t->pc = begin + 1;
@@ -371,9 +376,19 @@ static void run_group(Machine *m, int64_t group)
 
 TgStatus ref_exec_linear(const Kernel *k, const RefMem *mem, const int64_t *vars)
 {
-    Machine m = {
-        .k = k, .mem = mem, .vars = vars, .arena = arena_new(), .line = k->linear->src, .count = k->linear->nsrc
-    };
+    return ref_exec_parts(k, mem, vars, 0, INT64_MAX);
+}
+
+TgStatus ref_exec_parts(const Kernel *k, const RefMem *mem, const int64_t *vars, int64_t first, int64_t end)
+{
+    Machine m = { .k = k,
+                  .mem = mem,
+                  .vars = vars,
+                  .arena = arena_new(),
+                  .line = k->linear->src,
+                  .count = k->linear->nsrc,
+                  .first = first,
+                  .end = end };
     int64_t groups = 1;
     m.other = NEW_N(m.arena, uint32_t, m.count + 1);
     m.place = NEW_N(m.arena, uint32_t, graph_count(k->g));

@@ -39,6 +39,8 @@ typedef struct { void *data; int64_t size_bytes; } RefMem;
 TgStatus ref_exec(const Kernel *k, const RefMem *mem, const int64_t *vars);
 TgStatus ref_exec_root(const Kernel *k, const RefMem *mem, const int64_t *vars);
 TgStatus ref_exec_linear(const Kernel *k, const RefMem *mem, const int64_t *vars);
+/* One thread's share of a linear kernel: the values first .. end - 1 of its THREAD range. */
+TgStatus ref_exec_parts(const Kernel *k, const RefMem *mem, const int64_t *vars, int64_t first, int64_t end);
 
 /* A size: a formula of constants and variables. false: it depends on something else, or divides by zero. */
 bool ref_size(const UOp *u, const RefVar *var, uint32_t nvar, int64_t *out);

@@ -55,6 +55,16 @@ static void take_unstored(char *got, const char *want, int64_t bytes, int64_t el
     }
 }
 
+/* Three threads, one after the other; a kernel without parts runs once. */
+static bool run_by_threads(const Kernel *k, const RefMem *mem, const int64_t *vars, const Place *at)
+{
+    bool parts = false;
+    for (uint32_t i = 0; i < k->linear->nsrc; i++)
+        parts |= k->linear->src[i]->op == UOP_RANGE && range_type(k->linear->src[i]) == AXIS_THREAD;
+    return went(at, ref_exec_parts(k, mem, vars, parts ? 2 : 0, INT64_MAX)) &&
+        (!parts || (went(at, ref_exec_parts(k, mem, vars, 1, 2)) && went(at, ref_exec_parts(k, mem, vars, 0, 1))));
+}
+
 /* What it stores lies where it reads one param after the other that sched/in_place.c allows. */
 static bool in_place_agrees(Memory *m, Kernel *k, int64_t elements, RefMem *pack, void **want, const Place *at,
                             Totals *totals)
@@ -69,7 +79,7 @@ static bool in_place_agrees(Memory *m, Kernel *k, int64_t elements, RefMem *pack
         memcpy(fresh[to], mem[from].data, (size_t)mem[from].size_bytes);
         mem[from].data = fresh[to];
         int64_t element = dtype_size(under(k->param[to].buffer)->dtype);
-        ok = went(at, ref_exec_linear(k, mem, vars_of(m->rg, k)));
+        ok = run_by_threads(k, mem, vars_of(m->rg, k), at);
         take_unstored(fresh[to], want[to], mem[to].size_bytes, element);
         ok = ok && agree(at, compared_as(k, to), fresh[to], want[to], mem[to].size_bytes / element);
         for (uint32_t i = 0; i < k->nparam; i++) free(fresh[i]);
