@@ -1,18 +1,21 @@
 /* The cost of linear code. Instructions are walked in order with the loops around them. Each loop body gets cycles: the
  * busiest of multiply-add ports, load ports, store port, issue width, the longest chain from a variable's old value to
  * its new one (a reduction with too few accumulators), and the longest path of an iteration as far as iterations do not
- * overlap (look-ups that wait for look-ups). Variables beyond the registers cost a load and a store an addition. A line
- * of which only an element is taken costs four times what one of a stream does: nothing fetches it ahead. Memory: the
- * outermost loop whose footprint fits a cache decides how often an access comes from the level below. On a GPU, thread
- * by thread: what a warp touches in one load is counted in sectors by evaluating its address for the 32 lanes; waves of
- * workgroups fill the SMs. What is not seen: associativity, pages, prefetching, frequency. Measured kernels decide.
+ * overlap (look-ups that wait for look-ups). Variables beyond the registers cost loads and stores. Memory: what an
+ * iteration of a loop touches that others did comes from the level below as far as a cache does not hold an iteration;
+ * memory itself counts for what the last cache does not hold, and for results that are read when it has lost them. On a
+ * GPU, thread by thread: what a warp touches in one load is counted in sectors by evaluating its address for the 32
+ * lanes; waves of workgroups fill the SMs. What is not seen: associativity, pages, prefetching, frequency. Measured
+ * kernels decide.
  */
 #include "beam/cost.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/wmma.h"
+#include "sched/sched.h"
 
 enum {
     LOOPS = 256,                    /* and accesses of a kernel that are counted */
@@ -20,7 +23,6 @@ enum {
     DEEP = 64,
     TILE_BYTES = 1024,              /* of a tile register: rows of a line */
     TILE_ROWS = 16,
-    ALONE = 4,                      /* a line that nothing fetches ahead costs so many of a stream's */
     FRESH = 8,                      /* bytes of a line that data choose which are not near yet */
     AHEAD = 512,                    /* instructions that a core has begun and not ended */
     LONG = 3000,                    /* instructions that no cache of decoded ones holds */
@@ -33,31 +35,30 @@ enum {
 /* Cycles of a port, per operation of a register. Those of a core are of AVX-512 machines (Ice Lake to Zen 5), rounded;
  * tests/beam/test_cost.c holds what follows from them. */
 static const double divide = 10, divide_integers = 24, divide_by_constant = 4, transcendental = 25, branch = 3,
-                    scalar_max = 16, gpu_max = 6, select_lanes = 1.5, a_position = 0.3, gathered_lane = 1.2,
+                    scalar_max = 4, gpu_max = 6, select_lanes = 1.5, a_position = 0.3, gathered_lane = 1.2,
                     crowded_lane = 4, a_lane_gated = 4, a_gate = 1, tile_product = 32, warp_product = 8,
                     one_product = 1, a_reduce = 8, a_barrier = 20;
 /* Cycles until a result is there. */
 static const double float_latency = 4, long_latency = 3, near_latency = 5, gather_latency = 20;
 /* Shares: of what the busiest unit leaves idle that is not hidden; of the caches that a kernel's data may fill; of what
  * a kernel whose data fits finds from the kernel before; what an instruction adds, and what it adds to long code. */
-static const double unhidden_ports = 0.15, unhidden_levels = 0.25, l1_share = 0.8, l2_share = 0.7, fresh_share = 0.25,
-                    text_share = 3e-5, long_text_share = 1e-3;
+static const double unhidden_ports = 0.15, unhidden_levels = 0.25, l1_share = 0.8, l2_share = 0.7, l3_share = 0.5,
+                    fresh_share = 0.25, text_share = 3e-5, long_text_share = 1e-3;
 /* Warps that hide half of what they wait for. */
 static const double half_hidden = 8;
 
-/* path: the longest of one iteration */
+/* path: the longest of one iteration; scattered: of the store port's cycles, those of lanes in different lines */
 typedef struct {
     const UOp *range;
     int parent;
-    double trip, fma, load, store, issue, chain, path, inside;
+    double trip, fma, load, store, scattered, issue, chain, path, inside;
     int64_t accumulators, loads_shared;
 } Loop;
-/* alone: its lines are no neighbours */
 typedef struct {
     const UOp *address, *param;
     int loop;
     double bytes, line_bytes;
-    bool store, alone;
+    bool store;
 } Access;
 typedef struct {
     const Kernel *k;
@@ -233,6 +234,7 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
     if (gated && gpu) cost += masked ? 2 * lanes : branch;
     else if (masked) cost = by_lane ? lanes : cost + 1;
     *(store ? &l->store : &l->load) += cost;
+    if (store && gather) l->scattered += cost;
     l->issue += by_lane ? a_lane_gated * lanes : gather ? 2 * lanes : n;
     if (gated && !masked && !gpu) l->issue += a_gate;
     if (!store && lanes > 1 && w->uses[u->id] > 1) l->loads_shared += (int64_t)n;
@@ -312,8 +314,8 @@ static double loop_cycles(const Walk *w, const Loop *l)
     /* each is fetched and put back for every addition to it */
     if (spilled > 0 && l->accumulators) {
         double times = l->fma > (double)l->accumulators ? l->fma / (double)l->accumulators : 1;
-        load += 1.5 * (double)spilled * times;
-        store += (double)spilled * times;
+        load += 3 * (double)spilled * times;
+        store += 2 * (double)spilled * times;
     }
     double products = l->fma / w->rates->fma, loads = load / w->rates->load, stores = store / w->rates->store;
     cycles = products > loads ? products : loads;
@@ -389,7 +391,6 @@ static double bytes_moved(const Walk *w, const Access *a, int loop)
 static void widen(const Walk *w, Access *a)
 {
     a->line_bytes = bytes_moved(w, a, a->loop);
-    a->alone = bytes_moved(w, a, 0) > a->bytes && neighbours(w, a, 0) >= 4 * LINE;
 }
 
 static bool depends(const Access *a, const Loop *l) { return l->range && (a->address->ranges & range_bit(l->range)); }
@@ -410,29 +411,61 @@ static void reach(const UOp *u, uint64_t ranges, double *lo, double *hi)
     }
 }
 
-/* Bytes that the access touches in all iterations of `loop` and what is inside of it. */
-static double footprint(const Walk *w, const Access *a, int loop)
+/* What is touched of a parameter: places at multiples of a distance from the first on, `moved` bytes at each. */
+typedef struct { double bytes, first, last, distance, moved; } Places;
+
+/* The same, as far as places are known: those that are none of the others'. */
+static double bytes_of(const Places *p)
 {
-    double bytes = bytes_moved(w, a, loop), size = (double)dtype_size((DType)a->param->dtype),
-           most = (double)uop_numel(a->param) * size, lo, hi;
+    bool dense = p->distance <= p->moved;
+    double most = dense ? p->last - p->first + p->moved + LINE : ((p->last - p->first) / p->distance + 1) * p->moved;
+    return p->bytes < most ? p->bytes : most;
+}
+
+static double common(double a, double b) { return (double)common_divisor((int64_t)a, (int64_t)b); }
+
+/* What the access touches in all iterations of `loop` and what is inside of it. */
+static Places footprint(const Walk *w, const Access *a, int loop)
+{
+    double size = (double)dtype_size((DType)a->param->dtype), most = (double)uop_numel(a->param) * size, lo, hi;
+    Places p = { .moved = bytes_moved(w, a, loop) };
     uint64_t inside = 0;
+    p.bytes = p.moved;
     for (int l = a->loop; l >= 0; l = w->loop[l].parent) {
-        if (depends(a, &w->loop[l])) bytes *= w->loop[l].trip;
+        int64_t step = w->loop[l].range ? step_along(position(a->address), w->loop[l].range) : 0;
+        if (depends(a, &w->loop[l])) p.bytes *= w->loop[l].trip;
         if (w->loop[l].range) inside |= range_bit(w->loop[l].range);
+        p.distance = step == NO_STEP ? 1 : common(p.distance, (double)llabs(step) * size);
         if (l == loop) break;
     }
-    if (bytes > most) bytes = most;
     reach(position(a->address), inside, &lo, &hi);
-    return bytes > (hi - lo + 1) * size + LINE ? (hi - lo + 1) * size + LINE : bytes;
+    p.first = lo * size, p.last = hi * size;
+    if (p.bytes > most) p.bytes = most;
+    p.bytes = bytes_of(&p);
+    return p;
+}
+
+static void add_places(Places *all, const Places *p, double most)
+{
+    if (!all->bytes) {
+        *all = *p;
+        return;
+    }
+    all->distance = common(common(all->distance, p->distance), fabs(all->first - p->first));
+    all->first = fmin(all->first, p->first), all->last = fmax(all->last, p->last);
+    all->moved = fmax(all->moved, p->moved);
+    all->bytes = fmin(all->bytes + p->bytes, most);
+    all->bytes = bytes_of(all);
 }
 
 /* Accesses of one parameter in one loop: replicas, whose places are different. Loops beside each other walk the same
  * places of a parameter: of those the largest counts. */
-/* bytes[level]: footprint in the loop itself, then in each around it; times: what a byte of it costs */
+/* at[level]: footprint in the loop itself, then in each around it; once: bytes in one iteration */
 typedef struct Group {
     const UOp *param;
     int loop, nlevel;
-    double *bytes, whole, times;
+    Places *at;
+    double once, whole;
 } Group;
 
 static Group *group_of(Walk *w, const Access *a)
@@ -444,7 +477,7 @@ static Group *group_of(Walk *w, const Access *a)
                   .loop = a->loop,
                   .whole = (double)uop_numel(a->param) * (double)dtype_size((DType)a->param->dtype) };
     for (int l = a->loop; l >= 0; l = w->loop[l].parent) g->nlevel++;
-    g->bytes = NEW_N(w->arena, double, g->nlevel);
+    g->at = NEW_N(w->arena, Places, g->nlevel);
     return g;
 }
 
@@ -454,51 +487,61 @@ static void make_groups(Walk *w)
     for (uint32_t i = 0; i < w->naccess; i++) {
         Group *g = group_of(w, &w->access[i]);
         int level = 0;
-        g->times = w->access[i].alone ? ALONE : 1;
+        g->once += w->access[i].line_bytes;
         for (int l = g->loop; l >= 0; l = w->loop[l].parent, level++) {
-            g->bytes[level] += footprint(w, &w->access[i], l);
-            if (g->bytes[level] > g->whole) g->bytes[level] = g->whole;
+            Places one = footprint(w, &w->access[i], l);
+            add_places(&g->at[level], &one, g->whole);
         }
     }
 }
 
-/* Bytes touched inside each loop, all parameters together. */
-static void working_sets(const Walk *w, double *set)
+/* Bytes touched inside each loop, and in one iteration of it, all parameters together. */
+static void working_sets(const Walk *w, double *set, double *iteration)
 {
-    double *most = NEW_N(w->arena, double, w->nloop);              /* of one parameter */
-    for (uint32_t l = 0; l < w->nloop; l++) set[l] = 0;
+    double *most = NEW_N(w->arena, double, w->nloop), *part = NEW_N(w->arena, double, w->nloop);    /* of a parameter */
+    for (uint32_t l = 0; l < w->nloop; l++) set[l] = iteration[l] = 0;
     for (uint32_t i = 0; i < w->ngroup; i++) {
         bool first = true;
         for (uint32_t j = 0; j < i; j++) first &= w->group[j].param != w->group[i].param;
         if (!first) continue;
         memset(most, 0, w->nloop * sizeof *most);
+        memset(part, 0, w->nloop * sizeof *part);
         for (uint32_t j = i; j < w->ngroup; j++) {
             const Group *g = &w->group[j];
             int level = 0;
-            for (int l = g->loop; g->param == w->group[i].param && l >= 0; l = w->loop[l].parent, level++)
-                if (g->bytes[level] > most[l]) most[l] = g->bytes[level];
+            double inside = fmin(g->once, g->whole);
+            for (int l = g->loop; g->param == w->group[i].param && l >= 0; l = w->loop[l].parent, level++) {
+                part[l] = fmax(part[l], inside);
+                most[l] = fmax(most[l], inside = g->at[level].bytes);
+            }
         }
-        for (uint32_t l = 0; l < w->nloop; l++) set[l] += most[l];
+        for (uint32_t l = 0; l < w->nloop; l++) set[l] += most[l], iteration[l] += part[l];
     }
 }
 
-/* Bytes that pass from below a cache of that size. */
-static double traffic(const Walk *w, const double *set, double cache)
+/* Bytes of a group that pass from below a cache of that size. What an iteration of a loop touches that others did is
+ * there as far as the cache holds an iteration. */
+static double passes(const Walk *w, const Group *g, const double *iteration, double cache)
+{
+    double bytes = g->once;
+    int level = 0;
+    for (int l = g->loop; l >= 0; l = w->loop[l].parent, level++) {
+        double all = bytes * w->loop[l].trip, first = fmin(g->at[level].bytes, all);
+        bytes = iteration[l] <= cache ? first : first + (all - first) * (1 - cache / iteration[l]);
+    }
+    return bytes;
+}
+
+/* Of all groups. */
+static double traffic(const Walk *w, const double *set, const double *iteration, double cache)
 {
     double total = 0, *of = NEW_N(w->arena, double, w->ngroup + 1);
     int *at = NEW_N(w->arena, int, w->ngroup + 1);
     for (uint32_t i = 0; i < w->ngroup; i++) {
         const Group *g = &w->group[i];
-        int l = g->loop, level = -1;
-        double times = 1;
-        for (at[i] = -1; l >= 0 && set[l] <= cache; l = w->loop[l].parent) at[i] = l, level++;
-        for (; l >= 0; l = w->loop[l].parent) times *= w->loop[l].trip;
-        of[i] = times * (level >= 0 ? g->bytes[level] : 0);
-        for (uint32_t k = 0; k < w->naccess && level < 0; k++)
-            if (w->access[k].param == g->param && w->access[k].loop == g->loop)
-                of[i] += w->access[k].line_bytes * times;
-        of[i] *= g->times;
-        total += of[i];
+        at[i] = -1;
+        for (int l = g->loop; l >= 0 && set[l] <= cache; l = w->loop[l].parent) at[i] = l;
+        total += of[i] = passes(w, g, iteration, cache);
         for (uint32_t j = 0; j < i && at[i] >= 0; j++)
             if (w->group[j].param == g->param && at[j] == at[i]) {          /* it is there already */
                 total -= of[i] < of[j] ? of[i] : of[j];
@@ -515,22 +558,65 @@ static double busiest(double a, double b, double c, double d)
     return most + unhidden_levels * (a + b + c + d - most);
 }
 
+/* Does some store of a parameter with a STREAM take whole vectors? Others are plain. */
+static bool passes_by(const Walk *w, uint32_t slot)
+{
+    bool by = false;
+    for (uint32_t i = 0; i < w->naccess && kernel_streams(w->k, slot); i++) {
+        const Access *a = &w->access[i];
+        by |= a->store && a->param->arg.i == slot && a->address->op == UOP_SHRINK && a->bytes == w->t->vector_bytes;
+    }
+    return by;
+}
+
+/* Bytes that go to memory and come from there. What the last cache holds is mostly there; a line that is stored far
+ * away from its next use is fetched first, unless it passes the caches by. */
+static double memory_bytes(const Walk *w)
+{
+    const Kernel *k = w->k;
+    double bytes = (double)k->bytes, beyond = 0;
+    for (uint32_t i = 0; i < k->nparam; i++) {
+        bool streams = passes_by(w, i);
+        double stored = k->param[i].written && (streams || k->param[i].far) ? (double)kernel_param_bytes(k, i) : 0;
+        bytes -= fmin(bytes, stored);
+        beyond += streams ? stored : 2 * stored;
+    }
+    return bytes * (bytes <= l3_share * (double)w->t->l3_bytes ? fresh_share : 1) + beyond;
+}
+
+static double executions(const Walk *w, int loop)
+{
+    double n = 1;
+    for (; loop > 0; loop = w->loop[loop].parent) n *= w->loop[loop].trip;
+    return n;
+}
+
+/* Stores leave in order: those to many lines wait behind the one whose line is not there. */
+static double scattered_cycles(const Walk *w)
+{
+    double cycles = 0;
+    for (uint32_t i = 0; i < w->nloop; i++) cycles += w->loop[i].scattered * executions(w, (int)i);
+    return cycles / w->rates->store;
+}
+
 static Cost cpu_cost(Walk *w)
 {
-    double *set = NEW_N(w->arena, double, w->nloop), cycles = loop_cycles(w, &w->loop[0]);
+    double *set = NEW_N(w->arena, double, w->nloop), *one = NEW_N(w->arena, double, w->nloop);
+    double cycles = loop_cycles(w, &w->loop[0]);
     bool shared = w->k->thread_bound != NULL;
     for (uint32_t i = 0; i < w->naccess; i++) widen(w, &w->access[i]);
     make_groups(w);
-    working_sets(w, set);
-    double l1 = traffic(w, set, l1_share * (double)w->t->l1_bytes),
-           l2 = traffic(w, set, l2_share * (double)w->t->l2_bytes);
+    working_sets(w, set, one);
+    double l1 = traffic(w, set, one, l1_share * (double)w->t->l1_bytes),
+           l2 = traffic(w, set, one, l2_share * (double)w->t->l2_bytes);
     if (set[0] <= l2_share * (double)w->t->l2_bytes) l2 *= fresh_share;
     const Rates *f = w->rates;
     Cost c = { .compute_s = cycles / f->hz,
                .l1_s = l1 / f->l2_rate / f->hz,
                .l2_s = l2 / f->l3_rate / f->hz,
-               .memory_s = (double)w->k->bytes / f->memory_rate };
-    c.seconds = busiest(c.compute_s, c.l1_s, c.l2_s, c.memory_s) + (shared ? f->phase_s : 0);
+               .memory_s = memory_bytes(w) / f->memory_rate };
+    double waits = scattered_cycles(w) / f->hz;
+    c.seconds = busiest(c.compute_s, c.l1_s + waits, c.l2_s + waits, c.memory_s + waits) + (shared ? f->phase_s : 0);
     return c;
 }
 
@@ -556,13 +642,6 @@ static double volume(const UOp *const *dim)
     double n = 1;
     for (int i = 0; i < 3; i++)
         if (dim[i]) n *= (double)dim[i]->vmax;
-    return n;
-}
-
-static double executions(const Walk *w, int loop)
-{
-    double n = 1;
-    for (; loop > 0; loop = w->loop[loop].parent) n *= w->loop[loop].trip;
     return n;
 }
 

@@ -37,6 +37,7 @@ enum {
     LEFT = 128,
     INSTRUCTIONS_MOST = 4000,
     GPU_INSTRUCTIONS_MOST = 2500,
+    LOST_ROUNDS = 2,                /* without gain */
     PATIENCE_ROUNDS = 4
 };
 #define POOL_S 0.8                  /* seconds for a pool: about what compiling a batch takes */
@@ -201,13 +202,15 @@ static uint32_t alike(const Candidate *c, uint32_t n, double estimate)
     return count;
 }
 
-/* Best estimates first, few of those that the estimate finds equal; every fourth from anywhere in the better
- * half. */
+/* Best estimates first, few of those that the estimate finds equal; every fourth from anywhere in the better half. The
+ * longer nothing is gained, the more from anywhere, and a quarter of what waits is from there: the estimate may be
+ * wrong of this kernel, or what it likes may not compile. */
 static uint32_t pick(Pool *p, Candidate *out, uint32_t most)
 {
     uint32_t n = 0, kept = 0;
     for (uint32_t i = 0; i < p->n; i++) {
-        uint32_t at = n % 4 == 3 ? i + any(p->s, (p->n - i + 1) / 2) : i;
+        uint32_t among = p->u->dry < LOST_ROUNDS ? (p->n - i + 1) / 2 : p->n - i;
+        uint32_t at = n % 4 + p->u->dry >= 3 ? i + any(p->s, among) : i;
         Candidate c = p->c[at];
         p->c[at] = p->c[i];
         if (n < most && (at != i || alike(out, n, c.estimate) < ALIKE)) out[n++] = c;
@@ -215,6 +218,12 @@ static uint32_t pick(Pool *p, Candidate *out, uint32_t most)
     }
     qsort(p->c, kept, sizeof *p->c, by_estimate);
     p->u->nleft = kept < LEFT ? kept : LEFT;
+    for (uint32_t i = LEFT * 3 / 4; i < p->u->nleft; i++) {
+        uint32_t at = i + any(p->s, kept - i);
+        Candidate c = p->c[at];
+        p->c[at] = p->c[i];
+        p->c[i] = c;
+    }
     memcpy(p->u->left, p->c, p->u->nleft * sizeof *p->c);
     return n;
 }
@@ -259,13 +268,23 @@ static void take_winner(Search *s, Subject *u, const Candidate *c)
     tunedb_put_best(s->o->choice->db, u->k->key, s->o->choice->device, &(Tuned){ c->opts, c->seconds });
 }
 
+/* All that was made from it is bad: it may be, too. The first round checks nothing. */
+static void doubt_first(Subject *u)
+{
+    const OptList *first = &u->kept[0].opts;
+    if (first->count == u->best.count && !memcmp(first->op, u->best.op, first->count * sizeof *first->op)) return;
+    memmove(u->kept, u->kept + 1, --u->nkept * sizeof *u->kept);
+}
+
 /* Times relative to the incumbent of the same moment, so that a slow minute does not favour later rounds. */
 static bool take_results(Search *s, Subject *u, Candidate *c, const ListResult *r, uint32_t n)
 {
     const Candidate *winner = NULL;
+    uint32_t known = 0, bad = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (!r[i].known) continue;
         s->report->tried++;
+        known++, bad += is_bad(r[i].state);
         say_result(s, u, &c[i], &r[i]);
         if (is_bad(r[i].state)) remember_bad(s, u, &c[i]);
         if (r[i].state != LIST_TIMED && r[i].state != LIST_BETTER) continue;
@@ -273,6 +292,7 @@ static bool take_results(Search *s, Subject *u, Candidate *c, const ListResult *
         if (r[i].state == LIST_BETTER && (!winner || c[i].seconds < winner->seconds)) winner = &c[i];
     }
     if (winner) take_winner(s, u, winner);
+    if (bad && bad == known && u->nkept > 1) doubt_first(u);
     for (uint32_t i = 0; i < n; i++)
         if (c[i].seconds < PARENT * u->seconds) keep(s, u, &c[i]);
     return winner != NULL;

@@ -19,15 +19,23 @@ enum {
     TRIES = 12,
     NEIGHBOURS = 1024,
     LONG = 2500,                    /* instructions */
-    TIMINGS = 4,
+    TIMINGS = 7,
     RUNS_LEAST = 3,
     RUNS_MOST = 2000
 };
 /* Seconds of a timing, in which threads that sleep are awake; the slowest list takes so many times what the fastest
  * does: else ranks are noise. */
-static const double timing_s = 4e-3, distinct = 1.15;
+static const double timing_s = 3e-3, distinct = 1.15;
 
-typedef struct { OptList opts; Cost cost; double seconds; uint64_t code; } Drawn;
+/* hash: of the linear code, which code is machine code of */
+typedef struct {
+    OptList opts;
+    Cost cost;
+    double seconds;
+    uint64_t hash;
+    Kernel *k;
+    Code *code;
+} Drawn;
 typedef struct { Recipe recipe[NEIGHBOURS]; uint32_t n; } Around;
 
 static uint64_t random_state = 1;
@@ -64,37 +72,46 @@ static void step_away(Recipe *r, const Kernel *base, const Target *t, Around *ar
     }
 }
 
-/* Estimates and times one list; false: it cannot be, or is there already. */
-static bool measure(Drawn *d, uint32_t n, const Recipe *r, const Kernel *base, const ModelKernels *all,
-                    Inputs *inputs)
+static void drawn_free(Drawn *d, const Backend *b)
+{
+    if (d->code) b->code_free(d->code);
+    if (d->k) kernel_free(d->k);
+}
+
+/* Estimates and compiles one list; false: it cannot be, or is there already. */
+static bool prepare(Drawn *d, uint32_t n, const Recipe *r, const Kernel *base, const ModelKernels *all)
 {
     const Backend *b = all->session->backend;
     const Target *t = all->session->choice.target;
-    Drawn x = { 0 };
-    Code *code = NULL;
+    Drawn x = { .seconds = timing_s };
     CompileStats stats = { 0 };
-    Kernel *k = recipe_apply(&x.opts, base, r, t);
-    bool ok = k && kernel_lower(k, t, NULL) == TG_OK && k->linear->nsrc <= LONG;
-    if (ok) x.code = (uint64_t)k->linear->nsrc << 32 | k->linear->hash;
-    for (uint32_t i = 0; i < n; i++) ok = ok && d[i].code != x.code;
+    x.k = recipe_apply(&x.opts, base, r, t);
+    bool ok = x.k && kernel_lower(x.k, t, NULL) == TG_OK && x.k->linear->nsrc <= LONG;
+    if (ok) x.hash = (uint64_t)x.k->linear->nsrc << 32 | x.k->linear->hash;
+    for (uint32_t i = 0; i < n; i++) ok = ok && d[i].hash != x.hash;
     if (ok) {
-        x.cost = kernel_cost(k, t);
-        ok = b->compile(&code, all->session->device, &k, 1, &stats) == TG_OK;
+        x.cost = kernel_cost(x.k, t);
+        ok = b->compile(&x.code, all->session->device, &x.k, 1, &stats) == TG_OK;
     }
-    if (ok) {
-        Kernel sized = *k;
-        pack_buffers(&sized);
-        x.seconds = timing_s;
-        for (int i = 0; i < TIMINGS && ok; i++) {
-            double s = 0, runs = fmax(RUNS_LEAST, fmin(RUNS_MOST, timing_s / x.seconds));
-            ok = b->time(&s, all->session->device, code, 0, &sized, inputs_fill, inputs, (int)runs, 1, NULL) == TG_OK;
-            if (ok && (!i || s < x.seconds)) x.seconds = s;
-        }
-    }
-    if (code) b->code_free(code);
-    if (k) kernel_free(k);
     status_clear();
     if (ok) d[n] = x;
+    else drawn_free(&x, b);
+    return ok;
+}
+
+/* The least of some times of each list, in turn: a machine that is slow for a while is slow for all. */
+static bool measure(Drawn *d, uint32_t n, const ModelKernels *all, Inputs *inputs)
+{
+    bool ok = true;
+    for (int i = 0; i < TIMINGS; i++)
+        for (uint32_t k = 0; k < n && ok; k++) {
+            double s = 0, runs = fmax(RUNS_LEAST, fmin(RUNS_MOST, timing_s / d[k].seconds));
+            Kernel sized = *d[k].k;
+            pack_buffers(&sized);
+            ok = all->session->backend->time(&s, all->session->device, d[k].code, 0, &sized, inputs_fill, inputs,
+                                             (int)runs, 1, NULL) == TG_OK;
+            if (!i || s < d[k].seconds) d[k].seconds = s;
+        }
     return ok;
 }
 
@@ -131,13 +148,16 @@ static void one_kernel(const ModelKernels *all, const Kernel *base, Totals *sum,
     uint32_t n = 0, least = 0, fastest = 0, slowest = 0;
     heuristic_opts(&list, base, t);
     if (!recipe_of(&first, base, &list, t) || !inputs_make(&inputs, base, false)) return;
-    if (measure(d, n, &first, base, all, &inputs)) n++;
+    if (prepare(d, n, &first, base, all)) n++;
     for (int i = 0; i < 3 * LISTS && n < LISTS && n; i++) {
         Recipe r = first;
         step_away(&r, base, t, around);
-        if (measure(d, n, &r, base, all, &inputs)) n++;
+        if (prepare(d, n, &r, base, all)) n++;
     }
+    bool timed = measure(d, n, all, &inputs);
     inputs_free(&inputs);
+    for (uint32_t i = 0; i < n; i++) drawn_free(&d[i], all->session->backend);
+    if (!timed) return;
     for (uint32_t i = 1; i < n; i++) {
         if (d[i].cost.seconds < d[least].cost.seconds) least = i;
         if (d[i].seconds < d[fastest].seconds) fastest = i;
@@ -153,9 +173,9 @@ static void one_kernel(const ModelKernels *all, const Kernel *base, Totals *sum,
         Text text = { 0 };
         text_add(&text, "%s", "");
         opt_print(&text, &d[i].opts);
-        print_message("       %9.1f us, estimated %9.1f (%.1f, %.1f, %.1f, %.1f)  %s\n", 1e6 * d[i].seconds,
+        print_message("       %9.1f us, estimated %9.1f (%.1f, %.1f, %.1f, %.1f, %lld)  %s\n", 1e6 * d[i].seconds,
                       1e6 * d[i].cost.seconds, 1e6 * d[i].cost.compute_s, 1e6 * d[i].cost.l1_s, 1e6 * d[i].cost.l2_s,
-                      1e6 * d[i].cost.memory_s, text.s);
+                      1e6 * d[i].cost.memory_s, (long long)d[i].cost.instructions, text.s);
         text_free(&text);
     }
 }

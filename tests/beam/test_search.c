@@ -162,7 +162,7 @@ static void test_faults(void **state)
         OptList plain = { .count = 0 };
         tunedb_put_best(c.db, c.k->key, c.choice.device, &(Tuned){ plain, 1 });      /* begin far from the best */
         SearchReport r = search(&c, slow ? 40 : 4);
-        if (!r.improved || !r.bad)
+        if (r.improved != 1 || !r.bad)
             print_message("%s: %u improved, %u bad, %u tried\n", fault[i], r.improved, r.bad, r.tried);
         assert_true(r.bad > 0);
         assert_true(r.improved == 1);
