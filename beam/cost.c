@@ -481,10 +481,18 @@ static Group *group_of(Walk *w, const Access *a)
     return g;
 }
 
+/* Whole vectors of a parameter with a STREAM do; its other stores are plain. */
+static bool passes_by(const Walk *w, const Access *a)
+{
+    return a->store && a->address->op == UOP_SHRINK && a->bytes == w->t->vector_bytes &&
+        kernel_streams(w->k, (uint32_t)a->param->arg.i);
+}
+
 static void make_groups(Walk *w)
 {
     w->group = NEW_N(w->arena, Group, w->naccess + 1);
     for (uint32_t i = 0; i < w->naccess; i++) {
+        if (passes_by(w, &w->access[i])) continue;
         Group *g = group_of(w, &w->access[i]);
         int level = 0;
         g->once += w->access[i].line_bytes;
@@ -558,17 +566,6 @@ static double busiest(double a, double b, double c, double d)
     return most + unhidden_levels * (a + b + c + d - most);
 }
 
-/* Does some store of a parameter with a STREAM take whole vectors? Others are plain. */
-static bool passes_by(const Walk *w, uint32_t slot)
-{
-    bool by = false;
-    for (uint32_t i = 0; i < w->naccess && kernel_streams(w->k, slot); i++) {
-        const Access *a = &w->access[i];
-        by |= a->store && a->param->arg.i == slot && a->address->op == UOP_SHRINK && a->bytes == w->t->vector_bytes;
-    }
-    return by;
-}
-
 /* Bytes that go to memory and come from there. What the last cache holds is mostly there; a line that is stored far
  * away from its next use is fetched first, unless it passes the caches by. */
 static double memory_bytes(const Walk *w)
@@ -576,7 +573,9 @@ static double memory_bytes(const Walk *w)
     const Kernel *k = w->k;
     double bytes = (double)k->bytes, beyond = 0;
     for (uint32_t i = 0; i < k->nparam; i++) {
-        bool streams = passes_by(w, i);
+        bool streams = false;
+        for (uint32_t a = 0; a < w->naccess; a++)
+            streams |= (uint32_t)w->access[a].param->arg.i == i && passes_by(w, &w->access[a]);
         double stored = k->param[i].written && (streams || k->param[i].far) ? (double)kernel_param_bytes(k, i) : 0;
         bytes -= fmin(bytes, stored);
         beyond += streams ? stored : 2 * stored;

@@ -469,6 +469,28 @@ static void cpu(Trial *p, const Kernel *k)
     else if (across) best_of_moves(p, k);
 }
 
+static double cost_of(const Kernel *k, const OptList *l, const Target *t)
+{
+    Kernel *copy = kernel_clone(k);
+    double seconds = opt_apply_list(copy, l, t) == TG_OK && kernel_lower(copy, t, NULL) == TG_OK
+        ? kernel_cost(copy, t).seconds : 1e30;
+    kernel_free(copy);
+    status_clear();
+    return seconds;
+}
+
+/* Kernels that wait for memory store past the caches. Those that compute have the lines by then (an exact Gelu of 3.3
+ * million numbers: 1.07 ms, 1.16; their exponentials: 0.90, 0.65). */
+static void stream(Trial *p, const Kernel *k)
+{
+    OptList list = *p->out, with = list;
+    trial_again(p, k);
+    uint32_t before = p->out->count;
+    trial_stream(p);
+    for (uint32_t i = before; i < p->out->count && with.count < OPT_MAX; i++) with.op[with.count++] = p->out->op[i];
+    *p->out = with.count > list.count && cost_of(k, &with, p->t) < sure * cost_of(k, &list, p->t) ? with : list;
+}
+
 void heuristic_opts(OptList *out, const Kernel *k, const Target *t)
 {
     if (t->max_block) {
@@ -476,6 +498,6 @@ void heuristic_opts(OptList *out, const Kernel *k, const Target *t)
         return;
     }
     Trial *p = trial_new(out, k, t);
-    if (!strcmp(t->kind, "cpu") && p->nout < 60) cpu(p, k);
+    if (!strcmp(t->kind, "cpu") && p->nout < 60) cpu(p, k), stream(p, k);
     trial_free(p);
 }

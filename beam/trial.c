@@ -168,13 +168,9 @@ static bool stores_lines(const Trial *p, const Access *a)
     return has_neighbours;
 }
 
-/* Kernels that wait for memory store past the caches what nobody reads from there. Those that compute have the lines by
- * then (an exact Gelu of 3.3 million numbers: 1.07 ms, 1.16; their exponentials: 0.90, 0.65). */
-static void stream(Trial *p)
+void trial_stream(Trial *p)
 {
-    const Rates *r = target_rates(p->t);
-    double computes = (double)p->k->flops / ((double)p->lanes * r->fma), moves = (double)p->k->bytes / r->l3_rate;
-    if (!p->t->has_streams || p->k->chain.count || computes >= moves) return;     /* a chain's next reads it at once */
+    if (!p->t->has_streams || p->k->chain.count) return;                    /* a chain's next reads it at once */
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         if (a->store && p->k->param[a->slot].far && stores_lines(p, a))
@@ -193,7 +189,6 @@ void trial_pack(Trial *p)
             done |= UINT64_C(1) << a->slot;
             trial_op(p, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)a->slot, .top = narrow });
         }
-    stream(p);
 }
 
 bool trial_shares(const Trial *p, int number, int lane)

@@ -43,6 +43,8 @@ bool trial_merge(Trial *p, int number);
 int64_t trial_size(const Trial *p, int number);                          /* what is left of a loop; 1: nothing */
 /* constants that vary along a reduce; stores past the caches */
 void trial_pack(Trial *p);
+/* Stores past the caches what nobody reads from there, where that can be. */
+void trial_stream(Trial *p);
 /* does a reduced operand vary along the lane, and not along that axis? */
 bool trial_shares(const Trial *p, int number, int lane);
 
