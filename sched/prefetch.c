@@ -23,6 +23,7 @@ typedef struct {
     uint8_t *cone, *own;            /* by id: what the tiles' stores need; what only they need */
     uint8_t *done;                  /* by id: stands in `out`, in a block that is open */
     uint32_t room, open[64], depth; /* ids that done has; where the open blocks begin */
+    const UOp *loop[64];            /* by number, those that have begun */
 } Prefetch;
 
 static const UOp *memory_under(const UOp *address)
@@ -134,9 +135,19 @@ static void need(Prefetch *p, const UOp *u)
     if (!is_silent(u)) push(p, u);
 }
 
+/* The rules may say the size of a loop, which depends on variables, in other words: the loops stay those that are open.
+ */
 static const UOp *at_iteration(Prefetch *p, const UOp *u, const UOp *range, const UOp *iteration)
 {
-    return graph_rewrite(p->g, uop_substitute(p->g, u, &range, &iteration, 1), rules_symbolic(), 0, NULL);
+    u = graph_rewrite(p->g, uop_substitute(p->g, u, &range, &iteration, 1), rules_symbolic(), 0, NULL);
+    const UOp *from[64], *to[64];
+    uint32_t count, n = 0;
+    const UOp **order = uop_toposort(p->g, &u, 1, p->arena, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        const UOp *open = order[i]->op == UOP_RANGE ? p->loop[range_number(order[i])] : NULL;
+        if (open && open != order[i]) from[n] = order[i], to[n++] = open;
+    }
+    return n ? uop_substitute(p->g, u, from, to, n) : u;
 }
 
 /* What a fill stores when the range is `iteration`, and where when it is `slot`. */
@@ -196,6 +207,7 @@ void kernel_prefetch(Kernel *k)
         const UOp *u = linear->src[i];
         bool ring = u->op == UOP_RANGE && (k->rings & range_bit(u));
         uint32_t end = ring ? end_of(linear, i) : 0;
+        if (u->op == UOP_RANGE) p.loop[range_number(u)] = u;
         if (ring && fits(&p, linear, i, end)) {
             rebuild(&p, linear, i, end);
             i = end;

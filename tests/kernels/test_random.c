@@ -221,6 +221,35 @@ static void a_padded_loop_keeps_gates(void **state)
     graph_free(g);
 }
 
+/* A ring of tiles along a sum of n * 5 numbers: the rules said its size in other words where the ring turns, and the loop
+ * of these words began nowhere. */
+static void a_ring_keeps_its_loop(void **state)
+{
+    (void)state;
+    float x[40] = { 0 }, got = 0;
+    int64_t n = 7;
+    Graph *g = graph_new();
+    Schedule *s;
+    OptList opts;
+    const UOp *size = dim_mul(g, uop_var(g, "n", 1, 8), uop_index(g, 5)), *v = uop_param(g, DT_F32, &size, 1, 0),
+              *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, sum(g, v, 0, false));
+    for (int64_t i = 0; i < 5 * n; i++) x[i] = (float)i;
+    assert_int_equal(sched_schedule(&s, g, sink, &targets[1], NULL), TG_OK);
+    Kernel *k = kernel_clone(s->item[0].kernel);
+    RefMem mem[2] = { { x, sizeof x }, { x, sizeof x } };
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->param[i].written) mem[i] = (RefMem){ &got, sizeof got };
+    assert_int_equal(opt_parse(&opts, "PADTO 0 8; SPLIT 0 5 GROUP_REDUCE; STAGE 1 0 2"), TG_OK);
+    assert_int_equal(opt_apply_list(k, &opts, &targets[1]), TG_OK);
+    for (size_t i = 0; i < sizeof lowering / sizeof *lowering; i++)
+        assert_int_equal(lowering[i].stage(k, &targets[1]), TG_OK);
+    assert_int_equal(ref_exec_linear(k, mem, &n), TG_OK);
+    assert_true(got == 595);
+    kernel_free(k);
+    schedule_free(s);
+    graph_free(g);
+}
+
 /* y[h*w] = x[h,w] times the sum of z[h*w], h and w variable: loops of symbolic size are one or two as the indices want
  * them, become a multiple of the lanes by PADTO, and are divided exactly then; every pair of sizes gives what it
  * should. */
@@ -312,6 +341,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_padded_loop_keeps_gates),
                                         cmocka_unit_test(only_weights_are_skipped),
+                                        cmocka_unit_test(a_ring_keeps_its_loop),
                                         cmocka_unit_test(symbolic_loops_are_padded),
                                         cmocka_unit_test(stages_agree_with_tensors) };
     return cmocka_run_group_tests(tests, NULL, NULL);
