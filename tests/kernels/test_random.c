@@ -221,8 +221,8 @@ static void a_padded_loop_keeps_gates(void **state)
     graph_free(g);
 }
 
-/* A ring of tiles along a sum of n * 5 numbers: the rules said its size in other words where the ring turns, and the loop
- * of these words began nowhere. */
+/* A ring of tiles along a sum of n * 5 numbers: the rules said its size in other words where the ring turns, and the
+ * loop of these words began nowhere. */
 static void a_ring_keeps_its_loop(void **state)
 {
     (void)state;
