@@ -9,6 +9,7 @@ enum {
     H_MAX_NAN,
     H_SQRT,
     H_TRUNC,
+    H_CHOOSE,
     H_FROM_F16,
     H_TO_F16,
     H_ALL,

@@ -278,12 +278,16 @@ unsigned cpu_half_bits(DType t, double v)
     return sign | ((a - 0x38000000) >> 13);
 }
 
+/* Compilers make a branch of it, which data mispredict. */
+static bool is_choice(const UOp *u) { return u->op == UOP_WHERE && u->dtype == DT_F32 && cr_lanes(u) == 1; }
+
 static bool scalar_op(Text *out, const UOp *u, const char *const *o)
 {
     DType t = (DType)u->dtype, from = u->nsrc ? (DType)u->src[0]->dtype : DT_VOID;
     if (u->op == UOP_CONST && (t == DT_F16 || t == DT_BF16))
         return text_add(out, "%u", cpu_half_bits(t, uop_const_float(u))), true;
     if (u->op == UOP_EXP2 && t == DT_F32) return text_add(out, "tg_exp2(%s)", o[0]), true;
+    if (is_choice(u)) return text_add(out, "tg_choose(%s, %s, %s)", o[0], o[1], o[2]), true;
     if (u->op != UOP_CAST || t == from) return false;
     if (from == DT_F16 || from == DT_BF16)
         return text_add(out, "%s(%s)", from == DT_F16 ? "tg_f16" : "tg_bf16", o[0]), true;
@@ -316,6 +320,8 @@ static void preamble(CRender *r, Text *out)
         if (l->src[i]->op == UOP_CAST && (is_half(l->src[i]) || is_half(l->src[i]->src[0]))) cv_want(r, H_HALF);
     for (uint32_t i = 0; i < l->nsrc; i++)
         if (l->src[i]->op == UOP_EXP2 && l->src[i]->dtype == DT_F32) cv_want(r, H_EXP2);
+    for (uint32_t i = 0; i < l->nsrc; i++)
+        if (is_choice(l->src[i])) cv_want(r, H_CHOOSE);
     typedefs(r, out);
     if (cpu_has_tiles(r->k)) cpu_tile_sizes(r, out);
     for (int h = 0; h < H_COUNT; h++)

@@ -115,6 +115,16 @@ text = dump([helper.make_node("ReduceMin", ["x", "axes"], ["r"]), helper.make_no
             [160, 128, 17], {"axes": np.array([2])}, "source")
 check("a scalar maximum is no branch", ("tg_maxf(" in text or "= tg_max_nan(f32x8," in text) and " || v" not in text)
 
+# A floor of each element of rows that few columns multiply: one by one, by masks in place of a branch.
+text = dump([helper.make_node("Floor", ["x"], ["f"]), helper.make_node("MatMul", ["f", "w"], ["y"])],
+            [3916, 300], {"w": np.ones((300, 4), "f4")}, "source").split("void r_")[-1]
+check("a scalar choice is no branch", " ? " not in re.sub(r"\(\(i\d < \d+\) \?", "", text))
+
+# A sum of two matrices, turned: squares of both, whose lines are stored whole.
+text = dump([helper.make_node("Add", ["x", "w"], ["a"]), helper.make_node("Transpose", ["a"], ["y"], perm=[1, 0])],
+            [768, 1500], {"w": np.ones((768, 1500), "f4")}, "optimize")
+check("two matrices are turned in squares", len(re.findall(r"SPLIT \d (?:8|16) UPCAST", text)) == 2)
+
 # A norm over two axes, then a softmax over one of them: the softmax's sums know a loop that the norm does not.
 nested = [helper.make_node("ReduceL2", ["x", "axes"], ["n"]), helper.make_node("Sub", ["x", "n"], ["s"]),
           helper.make_node("LogSoftmax", ["s"], ["y"], axis=0)]
