@@ -414,7 +414,7 @@ static void reach(const UOp *u, uint64_t ranges, double *lo, double *hi)
 /* What is touched of a parameter: places at multiples of a distance from the first on, `moved` bytes at each. */
 typedef struct { double bytes, first, last, distance, moved; } Places;
 
-/* The same, as far as places are known: those that are none of the others'. */
+/* Their bytes: no more than fit between the first place and the last. */
 static double bytes_of(const Places *p)
 {
     bool dense = p->distance <= p->moved;
