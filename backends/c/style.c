@@ -6,7 +6,11 @@
 static void prologue(Text *out, const Kernel *k, const char *name) { cpu_style.prologue(out, k, name); }
 static void epilogue(Text *out, const Kernel *k) { cpu_style.epilogue(out, k); }
 static const char *type(DType t) { return cpu_style.type(t); }
-static bool op(Text *out, const UOp *u, const char *const *operand) { return cpu_style.op(out, u, operand); }
+/* A choice by masks takes vector types. */
+static bool op(Text *out, const UOp *u, const char *const *operand)
+{
+    return u->op != UOP_WHERE && cpu_style.op(out, u, operand);
+}
 
 const CStyle c11_style = {
     .name = "C11",
