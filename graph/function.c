@@ -94,8 +94,8 @@ static const UOp *body_of(Graph *g, const UOp *call, Arena *a)
     uint32_t n;
     const UOp **order = uop_toposort(g, &body, 1, a, &n);
     for (uint32_t i = 0; i < n; i++) {
-        int64_t k = order[i]->arg.i - f->arg.i;
-        if (order[i]->op == UOP_PARAM && k >= 0 && k + 1 < call->nsrc) memo[order[i]->id] = call->src[k + 1];
+        int64_t k = order[i]->op == UOP_PARAM ? order[i]->arg.i - f->arg.i : -1;
+        if (k >= 0 && k + 1 < call->nsrc) memo[order[i]->id] = call->src[k + 1];
     }
     return graph_rebuild(g, body, memo, NULL);
 }

@@ -176,8 +176,8 @@ static const UOp *bind_body(const Loop *l)
     const UOp **order = uop_toposort(g, &l->body, 1, l->r->arena, &n),
               **from = NEW_N(l->r->arena, const UOp *, all + 1), **to = NEW_N(l->r->arena, const UOp *, all + 1);
     for (uint32_t i = 0; i < n; i++) {
-        int64_t k = order[i]->arg.i - l->attr->base;
-        if (order[i]->op != UOP_PARAM || k < 0 || k >= all) continue;
+        int64_t k = order[i]->op == UOP_PARAM ? order[i]->arg.i - l->attr->base : -1;
+        if (k < 0 || k >= all) continue;
         from[found] = order[i];
         to[found++] =
             k < l->attr->states ? view_of(g, l->slots[k], slot_of(l, (uint32_t)k, l->step), order[i]) : l->arg[k];
