@@ -57,7 +57,7 @@ typedef struct {
 typedef struct {
     const UOp *address, *param;
     int loop;
-    double bytes, line_bytes;
+    double bytes;
     bool store;
 } Access;
 typedef struct {
@@ -144,7 +144,6 @@ static void add_access(Walk *w, const UOp *address, const UOp *value, bool store
                    .bytes =
                        wmma_is_tile(value) ? TILE_BYTES : (double)(lanes_of(value) * dtype_size((DType)value->dtype)),
                    .store = store };
-    a->line_bytes = a->bytes;
 }
 
 /* One lane, of a vector or of a warp, in one iteration of a loop; all other loops and workgroups are at 0. draw: each
@@ -388,11 +387,6 @@ static double bytes_moved(const Walk *w, const Access *a, int loop)
     return bytes >= LINE || least <= bytes ? a->bytes : (least < LINE ? least : LINE) * lanes;
 }
 
-static void widen(const Walk *w, Access *a)
-{
-    a->line_bytes = bytes_moved(w, a, a->loop);
-}
-
 static bool depends(const Access *a, const Loop *l) { return l->range && (a->address->ranges & range_bit(l->range)); }
 
 /* The least and the largest value of a position while only these ranges run. */
@@ -495,7 +489,7 @@ static void make_groups(Walk *w)
         if (passes_by(w, &w->access[i])) continue;
         Group *g = group_of(w, &w->access[i]);
         int level = 0;
-        g->once += w->access[i].line_bytes;
+        g->once += bytes_moved(w, &w->access[i], g->loop);
         for (int l = g->loop; l >= 0; l = w->loop[l].parent, level++) {
             Places one = footprint(w, &w->access[i], l);
             add_places(&g->at[level], &one, g->whole);
@@ -603,7 +597,6 @@ static Cost cpu_cost(Walk *w)
     double *set = NEW_N(w->arena, double, w->nloop), *one = NEW_N(w->arena, double, w->nloop);
     double cycles = loop_cycles(w, &w->loop[0]);
     bool shared = w->k->thread_bound != NULL;
-    for (uint32_t i = 0; i < w->naccess; i++) widen(w, &w->access[i]);
     make_groups(w);
     working_sets(w, set, one);
     double l1 = traffic(w, set, one, l1_share * (double)w->t->l1_bytes),

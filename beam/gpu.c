@@ -457,8 +457,7 @@ uint32_t gpu_candidates(OptList *out, uint32_t cap, const Kernel *k, const Targe
         choose(&out[n], k, t, which);
         if (which && !out[n].count) break;
         bool known = false;
-        for (uint32_t i = 0; i < n && !known; i++)
-            known = out[i].count == out[n].count && !memcmp(out[i].op, out[n].op, out[n].count * sizeof *out[n].op);
+        for (uint32_t i = 0; i < n && !known; i++) known = opt_same(&out[i], &out[n]);
         n += !known;
         if (which > 4 * cap) break;
     }

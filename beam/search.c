@@ -271,8 +271,7 @@ static void take_winner(Search *s, Subject *u, const Candidate *c)
 /* All that was made from it is bad: it may be, too. The first round checks nothing. */
 static void doubt_first(Subject *u)
 {
-    const OptList *first = &u->kept[0].opts;
-    if (first->count == u->best.count && !memcmp(first->op, u->best.op, first->count * sizeof *first->op)) return;
+    if (opt_same(&u->kept[0].opts, &u->best)) return;
     memmove(u->kept, u->kept + 1, --u->nkept * sizeof *u->kept);
 }
 

@@ -41,7 +41,7 @@ bool trial_split(Trial *p, int number, int64_t factor, AxisType target, bool top
 /* MERGE of a loop of the output and the next one, before any split: the facts are those of one loop. */
 bool trial_merge(Trial *p, int number);
 int64_t trial_size(const Trial *p, int number);                          /* what is left of a loop; 1: nothing */
-/* constants that vary along a reduce; stores past the caches */
+/* constants that vary along a reduce */
 void trial_pack(Trial *p);
 /* Stores past the caches what nobody reads from there, where that can be. */
 void trial_stream(Trial *p);

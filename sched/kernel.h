@@ -127,7 +127,6 @@ typedef struct Kernel {
     int64_t local_bytes, shared_bytes;     /* scratch a thread (CPU LOCAL), shared memory a workgroup (GPU) */
 } Kernel;
 
-/* What the stages need to know of a device; a backend fills it (backends/backend.h). */
 /* Bytes: after which addresses share a set of the first cache; of a cache's line. */
 enum { PAGE = 4096, LINE = 64 };
 
@@ -142,6 +141,7 @@ typedef struct {
 } Rates;
 extern const Rates typical_cpu, typical_gpu;
 
+/* What the stages need to know of a device; a backend fills it (backends/backend.h). */
 typedef struct Target {
     const char *kind;               /* "cpu", "cuda", "reference" */
     int32_t vector_bytes;           /* widest vector register, 64 for AVX-512; 16 for CUDA (float4) */

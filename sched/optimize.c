@@ -404,6 +404,11 @@ bool opt_is_last(const OptOp *o)
     return o->kind == OPT_PACK || o->kind == OPT_STAGE || o->kind == OPT_STREAM || o->kind == OPT_CARRY;
 }
 
+bool opt_same(const OptList *a, const OptList *b)
+{
+    return a->count == b->count && !memcmp(a->op, b->op, a->count * sizeof *a->op);
+}
+
 bool kernel_streams(const Kernel *k, uint32_t slot)
 {
     for (uint32_t i = 0; i < k->opts.count; i++)

@@ -118,6 +118,7 @@ TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
 /* applies one more op to a kernel that has l; false: it is illegal, nothing changed */
 bool opt_try(OptList *l, Kernel *k, OptOp op, const Target *t);
+bool opt_same(const OptList *a, const OptList *b);
 bool opt_is_last(const OptOp *op);                                      /* PACK, STAGE, STREAM, CARRY */
 bool kernel_streams(const Kernel *k, uint32_t slot);                    /* its list has a STREAM of that parameter */
 /* where opt_axes lists the range of that number; -1: nowhere */

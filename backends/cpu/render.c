@@ -318,10 +318,10 @@ static void preamble(CRender *r, Text *out)
     const UOp *l = r->k->linear;
     for (uint32_t i = 0; i < l->nsrc; i++)
         if (l->src[i]->op == UOP_CAST && (is_half(l->src[i]) || is_half(l->src[i]->src[0]))) cv_want(r, H_HALF);
-    for (uint32_t i = 0; i < l->nsrc; i++)
+    for (uint32_t i = 0; i < l->nsrc; i++) {
         if (l->src[i]->op == UOP_EXP2 && l->src[i]->dtype == DT_F32) cv_want(r, H_EXP2);
-    for (uint32_t i = 0; i < l->nsrc; i++)
         if (is_choice(l->src[i])) cv_want(r, H_CHOOSE);
+    }
     typedefs(r, out);
     if (cpu_has_tiles(r->k)) cpu_tile_sizes(r, out);
     for (int h = 0; h < H_COUNT; h++)

@@ -125,11 +125,6 @@ static const Kernel *kernel_of(const Plan *p, const char *key, uint32_t *at)
     return NULL;
 }
 
-static bool same_list(const OptList *a, const OptList *b)
-{
-    return a->count == b->count && !memcmp(a->op, b->op, a->count * sizeof *a->op);
-}
-
 /* How many subjects run under other lists in the new program than in the old. */
 static uint32_t differences(const Trial *t)
 {
@@ -137,7 +132,7 @@ static uint32_t differences(const Trial *t)
     for (uint32_t i = 0; i < t->uniques->n; i++) {
         const char *key = t->uniques->subject[i].key;
         const Kernel *a = kernel_of(t->program[0]->plan, key, &at), *b = kernel_of(t->program[1]->plan, key, &at);
-        n += a && b && !same_list(&a->opts, &b->opts);
+        n += a && b && !opt_same(&a->opts, &b->opts);
     }
     return n;
 }
@@ -157,7 +152,7 @@ static uint32_t drop_losers(const Trial *t, double *const median[2])
     for (uint32_t n = 0; n < t->uniques->n; n++) {
         const Subject *x = &t->uniques->subject[n];
         const Kernel *a = kernel_of(t->program[0]->plan, x->key, &i), *b = kernel_of(t->program[1]->plan, x->key, &j);
-        if (!a || !b || same_list(&a->opts, &b->opts) || median[1][j] < (1 - GAIN) * median[0][i]) continue;
+        if (!a || !b || opt_same(&a->opts, &b->opts) || median[1][j] < (1 - GAIN) * median[0][i]) continue;
         put_back(t, x);
         lost++;
     }
