@@ -4,7 +4,8 @@
  * From each kernel on, and for each number of parts into which what it stores can be cut, the chain is as long as
  * what a part touches stays in the second cache. The number of parts is taken that keeps most bytes from memory, the
  * least of such. Products must keep rows and columns enough for tiles. Values that no cache holds (the scores of a long
- * attention) are kept in the third where parts for the second would be too small. */
+ * attention) are kept in the third where parts for the second would be too small. A kernel before the chain that makes
+ * what several parts read of one slice, and nobody else reads, goes with it in fewer parts. */
 #include "graph/base/memory.h"
 #include "sched/chain.h"
 
@@ -26,6 +27,7 @@ typedef struct {
     uint32_t digits[MEMBERS];
     Digit digit[MEMBERS][DIGITS_MAX];
     Slice slice[MEMBERS][KERNEL_PARAMS];
+    int64_t every[MEMBERS];         /* parts of the chain that one of the member's serves */
     int64_t parts, own, common, saved;
     bool far;                       /* what a part touches lies in the third cache */
     double waste;                   /* seconds */
@@ -175,7 +177,7 @@ static void count_bytes(Members *m, const Kernel *k, uint32_t i, const Slice *s,
     int64_t whole = size_in_bytes(uop_memory(k->param[i].buffer)),
             touched = s->span && s->touched < whole ? s->touched : whole;
     int64_t pays = k->param[i].constant ? STREAMS : m->far ? TILE : STREAMS / 3;
-    if (s->stride > 0) m->own += k->param[i].written ? touched : touched / 2;
+    if (s->stride > 0 && s->every == 1) m->own += k->param[i].written ? touched : touched / 2;
     else if (reuse(k, s, digit, n) < pays) m->common += touched;
 }
 
@@ -198,7 +200,7 @@ static bool lies_in_place(const Schedule *s, const Members *m, uint32_t item, ui
         const UOp *from = uop_memory(k->param[i].buffer);
         if (i != slot && is_seen(s, m, from, true) && from->dtype == to->dtype &&
             size_in_bytes(from) == size_in_bytes(to) && slice[i].stride == slice[slot].stride &&
-            slice[i].span == slice[slot].span && !is_read_after(s, item, from))
+            slice[i].every == slice[slot].every && slice[i].span == slice[slot].span && !is_read_after(s, item, from))
             return true;
     }
     return false;
@@ -210,19 +212,32 @@ static bool has_room(const Members *m, const Target *t)
     return m->own <= cache_room(t) && m->own + m->common <= t->l2_bytes * 7 / 8;
 }
 
-static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_t slot, const Target *t)
+/* Can what is stored by this slot's loops be cut so? Writes the next member's digits and slices. */
+static bool can_cut(const Schedule *s, Members *m, uint32_t item, uint32_t slot, int64_t parts, const Target *t)
 {
-    Members with = *chain, *m = &with;
     const Kernel *k = s->item[item].kernel;
     const UOp *range[64];
     Digit *digit = m->digit[m->n];
     Slice *slice = m->slice[m->n];
-    uint32_t n = kernel_digits(digit, range, kernel_order(k, slot, range), m->parts);
-    if (!n || (k->chain_parts && k->chain_parts != m->parts) || !keeps_tiles(k, digit, n, &m->waste) ||
+    uint32_t n = m->digits[m->n] = kernel_digits(digit, range, kernel_order(k, slot, range), parts);
+    if (!n || (k->chain_parts && k->chain_parts != parts) || !keeps_tiles(k, digit, n, &m->waste) ||
         !shares_no_work(k, digit, n) || !keeps_lanes(k, digit, n, t))
         return false;
+    m->item[m->n] = item;
+    m->every[m->n] = m->parts / parts;
     kernel_slices(slice, k, digit, n);
-    if (!fits(s, m, k, slice)) return false;
+    for (uint32_t i = 0; i < k->nparam; i++) slice[i].every *= m->every[m->n];
+    return fits(s, m, k, slice);
+}
+
+static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_t slot, const Target *t)
+{
+    Members with = *chain, *m = &with;
+    const Kernel *k = s->item[item].kernel;
+    if (!can_cut(s, m, item, slot, m->parts, t)) return false;
+    const Digit *digit = m->digit[m->n];
+    const Slice *slice = m->slice[m->n];
+    uint32_t n = m->digits[m->n];
     for (uint32_t i = 0; i < k->nparam; i++) {
         const UOp *b = uop_memory(k->param[i].buffer);
         if (!is_seen(s, m, b, false) && !lies_in_place(s, m, item, i, slice))
@@ -230,8 +245,7 @@ static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_
         if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) m->saved += size_in_bytes(b);
     }
     if (!has_room(m, t)) return false;
-    m->digits[m->n] = n;
-    m->item[m->n++] = item;
+    m->n++;
     *chain = with;
     return true;
 }
@@ -274,6 +288,11 @@ static bool grow(const Schedule *s, Members *m, const Target *t)
     return false;
 }
 
+bool parts_balance(int64_t parts, const Target *t)
+{
+    return parts % t->threads == 0 || parts >= PARTS_LEAST * t->threads;
+}
+
 /* Numbers of parts that cut what the loops store: whole loops, and a divisor of the next. */
 static uint32_t numbers(const UOp *const *range, uint32_t n, const Target *t, int64_t *out)
 {
@@ -281,10 +300,8 @@ static uint32_t numbers(const UOp *const *range, uint32_t n, const Target *t, in
     int64_t before = 1;
     for (uint32_t i = 0; i < n; i++) {
         int64_t size = range[i]->src[0]->vmax;
-        for (int64_t q = 2; q <= size && before * q <= PARTS_MOST && count < 64; q++) {
-            bool balanced = before * q % t->threads == 0 || before * q >= PARTS_LEAST * t->threads;
-            if (size % q == 0 && balanced) out[count++] = before * q;
-        }
+        for (int64_t q = 2; q <= size && before * q <= PARTS_MOST && count < 64; q++)
+            if (size % q == 0 && parts_balance(before * q, t)) out[count++] = before * q;
         if (before * size > PARTS_MOST) break;
         before *= size;
     }
@@ -308,6 +325,71 @@ static bool best_chain(const Schedule *s, uint32_t first, const Target *t, Membe
         if (gain(&m) > gain(best)) *best = m;
     }
     return best->n > 1;
+}
+
+/* ---- kernels of fewer parts before it ---- */
+
+/* Parts of the chain that read the same of this buffer; 1: not only they, or not members only. */
+static int64_t sharers(const Schedule *s, const Members *m, uint32_t item, const UOp *buffer)
+{
+    int64_t every = 0;
+    uint32_t at = 0;
+    for (uint32_t i = item + 1; i < s->count; i++) {
+        const Kernel *k = s->item[i].kernel;
+        bool member = at < m->n && m->item[at] == i;
+        int slot = k ? slot_of(k, buffer) : -1;
+        if (!k) return 1;
+        if (slot >= 0) {
+            int64_t own = member && m->slice[at][slot].stride > 0 ? m->slice[at][slot].every : 1;
+            if (every && own != every) return 1;
+            every = own;
+        }
+        at += member;
+    }
+    return every;
+}
+
+/* None between them and the first member depends on it, so that it may follow them. */
+static bool may_wait(const Schedule *s, uint32_t item, uint32_t first)
+{
+    const Kernel *k = s->item[item].kernel;
+    bool free = true;
+    for (uint32_t i = item + 1; i < first && free; i++) {
+        const Kernel *other = s->item[i].kernel;
+        for (uint32_t a = 0; a < k->nparam; a++)
+            for (uint32_t b = 0; b < other->nparam; b++) free &= !share(&k->param[a], &other->param[b]);
+    }
+    return free;
+}
+
+static void put_first(Members *m)
+{
+    Members was = *m;
+    m->n = was.n + 1;
+    for (uint32_t i = 0; i < m->n; i++) {
+        uint32_t from = i ? i - 1 : was.n;
+        m->item[i] = was.item[from];
+        m->digits[i] = was.digits[from];
+        m->every[i] = was.every[from];
+        memcpy(m->digit[i], was.digit[from], sizeof *m->digit);
+        memcpy(m->slice[i], was.slice[from], sizeof *m->slice);
+    }
+}
+
+static void add_before(const Schedule *s, Members *m, const Target *t)
+{
+    uint32_t first = m->item[0];
+    for (uint32_t seen = 0, i = first; i-- > 0 && seen < AHEAD && m->n < MEMBERS; seen++) {
+        if (s->item[i].kind != ITEM_KERNEL) return;
+        const Kernel *k = s->item[i].kernel;
+        int slot = can_join(&s->item[i]) && s->item[i].device == s->item[first].device ? written_slot(k) : -1;
+        const UOp *b = slot >= 0 ? uop_memory(k->param[slot].buffer) : NULL;
+        if (!b || b->op != UOP_BUFFER || k->param[slot].read || size_in_bytes(b) < t->l2_bytes) continue;
+        int64_t every = sharers(s, m, i, b);
+        if (every > 1 && m->parts % every == 0 && parts_balance(m->parts / every, t) && may_wait(s, i, first) &&
+            can_cut(s, m, i, (uint32_t)slot, m->parts / every, t))
+            put_first(m);
+    }
 }
 
 /* ---- the OptOps of members ---- */
@@ -351,7 +433,7 @@ static void set_wishes(Schedule *s, const Members *m, const Target *t, Map *know
     for (uint32_t i = 0; i < m->n; i++) {
         Kernel *k = s->item[m->item[i]].kernel;
         k->chain = list[i];
-        k->chain_parts = m->parts;
+        k->chain_parts = m->parts / m->every[i];
         if (!map_gets(known, k->key)) map_puts(known, k->key, k);
     }
 }
@@ -370,6 +452,7 @@ void sched_chains(Schedule *s, const Target *t)
         for (uint32_t k = 1; k < m->n && !better; k++)
             better = best_chain(s, m->item[k], t, other) && gain(other) > gain(m);
         if (better) continue;
+        add_before(s, m, t);
         set_wishes(s, m, t, &known);
         i = gather(s, m);
     }

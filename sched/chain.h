@@ -2,7 +2,9 @@
  * and no thread waits for another between them.
  *
  * A part is one value of a kernel's THREAD range. Kernels can be chained where they have equally many parts, and
- * part p of each touches, of every buffer that one of them writes, only what belongs to part p: a slice of it.
+ * part p of each touches, of every buffer that one of them writes, only what belongs to part p: a slice of it. Before
+ * them there may be kernels of fewer parts, each of which serves so many that follow one another: a head's keys, turned
+ * for all blocks of its queries.
  * sched_chains finds kernels whose loops can be cut so and says by which OptOps; plan_chain proves it of the kernels
  * as they came out, whatever their lists are. */
 #ifndef TG_CHAIN_H
@@ -24,6 +26,8 @@ void kernel_slice(Kernel *k);                                            /* sets
 /* The loops of the output as they lie in a param, the outermost first, up to those on which its index does not
  * depend linearly. Returns how many. */
 uint32_t kernel_order(const Kernel *k, uint32_t slot, const UOp *out[64]);
+/* Parts enough for threads: as many for each, or so many that it does not matter. */
+bool parts_balance(int64_t parts, const Target *t);
 /* What cuts these loops in so many parts; 0: nothing does. */
 uint32_t kernel_digits(Digit *out, const UOp *const *range, uint32_t n, int64_t parts);
 

@@ -87,7 +87,7 @@ static bool precedes(Accesses *all, const Access *load, const Access *store)
     if (!n) return true;
     Slice a = access_slice(load->address, NULL, all->range, digit, n),
           b = access_slice(store->address, NULL, all->range, digit, n);
-    return slices_disjoint(&a, &b);
+    return b.every == 1 && slices_disjoint(&a, &b);
 }
 
 static bool is_safe(Accesses *all, const Access *load)

@@ -87,10 +87,11 @@ static inline int64_t size_in_bytes(const UOp *memory)
 /* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. */
 typedef struct { const UOp *value, *at; int64_t numel; } KernelPack;
 
-/* What part p of a kernel (a value of its THREAD range) touches of a parameter, in bytes: from p * stride + first on,
- * at most span. */
+/* What part p of a kernel (a value of its THREAD range) touches of a parameter, in bytes: from p / every * stride +
+ * first on, at most span. */
 typedef struct {
     int64_t stride;                 /* -1: parts do not lie at equal distances */
+    int64_t every;                  /* parts, one behind the other, that touch the same; 1 where all do (stride 0) */
     int64_t first, span;            /* span 0: not known */
     int64_t touched;                /* of the span */
     uint64_t ranges;                /* on which the index depends */

@@ -125,6 +125,13 @@ static bool overlap(const Plan *p, uint32_t a, uint32_t b)
 /* Two such steps store different parts. */
 static bool stores_part(uint8_t access) { return access == (ACCESS_WRITE | ACCESS_PART); }
 
+bool step_touches(const Step *s, uint32_t buffer)
+{
+    for (uint32_t k = 0; k < s->narg; k++)
+        if (s->arg[k] == buffer) return true;
+    return false;
+}
+
 bool plan_conflict(const Plan *p, const Step *a, const Step *b)
 {
     for (uint32_t i = 0; i < a->narg; i++)

@@ -15,9 +15,9 @@ typedef struct {
     MemKind kind;
     /* zeros must lie around what is stored, until a step makes them (halo); MEM_PERSIST: zero at load */
     bool zeroed;
-    /* window > 0: that many bytes a thread; those of part p begin at p * stride + first of what is addressed (chain.h)
-     */
-    int64_t window, stride, first;
+    /* window > 0: that many bytes a thread; those of part p begin at p / every * stride + first of what is addressed
+     * (chain.h) */
+    int64_t window, stride, every, first;
     const Halo *halo;               /* MEM_ARENA: the zeros that the step with ACCESS_CLEAR makes, or NULL */
     /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
     bool once;
@@ -105,8 +105,9 @@ typedef struct {
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_CLEAR = 4, ACCESS_PART = 8 };
 
 /* Steps first .. last, each thread group after group of parts: all steps of one group, then those of the next
- * (chain.h). */
-typedef struct { uint32_t first, last; int64_t group; } PlanChain;
+ * (chain.h). Those that have fewer parts come first: one of theirs is done before the first of `every` others, by each
+ * thread that has any of these. */
+typedef struct { uint32_t first, last; int64_t group, parts, every; } PlanChain;
 
 /* The steps first .. last during which a buffer of the arena needs `size_bytes` at `offset`. */
 typedef struct { int64_t size_bytes, offset; uint32_t first, last; } Life;
@@ -174,5 +175,6 @@ bool plan_idle(const Plan *p, const Step *s, const int64_t *vars);
 int64_t memplan_place(Life *life, uint32_t n, int64_t align);
 /* one writes bytes that the other touches: their order counts */
 bool plan_conflict(const Plan *p, const Step *a, const Step *b);
+bool step_touches(const Step *s, uint32_t buffer);
 void plan_sync(Plan *p, const Target *t);                                  /* Step.sync and Plan.nsync, from places */
 #endif

@@ -24,19 +24,12 @@ static bool follows(const Step *first, const Step *second)
     return false;
 }
 
-static bool touches(const Step *s, uint32_t buffer)
-{
-    for (uint32_t k = 0; k < s->narg; k++)
-        if (s->arg[k] == buffer) return true;
-    return false;
-}
-
 /* Those that read the buffer before are done when this step begins, as one that it waits for reads what they store. */
 static bool readers_done(const Build *b, uint32_t buffer, uint32_t step)
 {
     bool done = true;
     for (uint32_t i = b->use[buffer].made + 1; i < step && done; i++) {
-        if (!touches(&b->p->step[i], buffer)) continue;
+        if (!step_touches(&b->p->step[i], buffer)) continue;
         done = false;
         for (uint32_t k = i + 1; k <= step && !done; k++) done = follows(&b->p->step[i], &b->p->step[k]);
     }

@@ -169,7 +169,7 @@ static uint32_t first_of(const Build *b, uint32_t k)
 {
     const PlanBuffer *m = &b->p->buffer[k], *old = &b->p->buffer[b->into[k]];
     bool one = m->kind == MEM_ARENA && old->kind == MEM_ARENA && m->size_bytes == old->size_bytes &&
-        m->window == old->window && m->stride == old->stride && m->first == old->first &&
+        m->window == old->window && m->stride == old->stride && m->every == old->every && m->first == old->first &&
         (m->window || b->use[k].first >= b->use[b->into[k]].last);
     return b->into[k] == k || !one ? k : first_of(b, b->into[k]);
 }

@@ -126,6 +126,7 @@ static void print_step(Text *out, const Plan *p, const Step *s)
     for (uint32_t i = 0; i < s->nvar; i++) text_add(out, " %s", p->var_name[s->var[i]]);
     if (s->thread_count != 1)
         text_add(out, s->thread_count < 0 ? "  threads ?" : "  threads %lld", (long long)s->thread_count);
+    if (c && s->thread_count < c->parts) text_add(out, ", one before each %lld", (long long)c->every);
     if (c && !follows) text_add(out, "  in groups of %lld", (long long)c->group);
     text_add(out, "\n");
 }

@@ -177,6 +177,7 @@ static void write_buffer(Writer *w, const PlanBuffer *b)
     put_int(w->out, b->window);
     put_int(w->out, b->life);
     put_int(w->out, b->stride);
+    put_int(w->out, b->every);
     put_int(w->out, b->first);
     put_int(w->out, b->offset);
     put_int(w->out, b->size_bytes);
@@ -195,13 +196,14 @@ static void read_buffer(Reader *r, PlanBuffer *b)
     b->window = get_int(r->in);
     b->life = (uint32_t)get_int(r->in);
     b->stride = get_int(r->in);
+    b->every = get_int(r->in);
     b->first = get_int(r->in);
     b->offset = get_int(r->in);
     b->size_bytes = get_int(r->in);
     b->dtype = (DType)get_int(r->in);
     b->shape = shape_read(r->u);
     b->halo = read_halo(r);
-    r->in->bad |= b->kind > MEM_OUTPUT || b->dtype >= DT_COUNT || b->size_bytes < 0;
+    r->in->bad |= b->kind > MEM_OUTPUT || b->dtype >= DT_COUNT || b->size_bytes < 0 || (b->window && b->every < 1);
     if (b->kind == MEM_CONST && !r->in->bad) b->data = read_constant(r, (size_t)b->size_bytes);
 }
 
@@ -384,6 +386,8 @@ static void write_chains(Writer *w, const Plan *p)
         put_int(w->out, p->chain[k].first);
         put_int(w->out, p->chain[k].last);
         put_int(w->out, p->chain[k].group);
+        put_int(w->out, p->chain[k].parts);
+        put_int(w->out, p->chain[k].every);
     }
 }
 
@@ -396,6 +400,9 @@ static void read_chains(Reader *r)
         p->chain[k].first = (uint32_t)get_int(r->in);
         p->chain[k].last = (uint32_t)get_int(r->in);
         p->chain[k].group = get_int(r->in);
+        p->chain[k].parts = get_int(r->in);
+        p->chain[k].every = get_int(r->in);
+        r->in->bad |= p->chain[k].group < 1 || p->chain[k].every < 1;
     }
 }
 

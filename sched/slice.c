@@ -3,7 +3,8 @@
  * Comes in: a kernel whose indices are flat, and the digits of a part's number. Each index is a sum of ranges times
  * numbers, and of a rest with bounds. The digits make where the slice begins, all else how long it is. Where an
  * index depends on a digit in another way, or digits do not count through the buffer, the slice has no stride; where
- * bounds are not known, no span. */
+ * bounds are not known, no span. Parts that differ in the last digits only share a slice that depends on none of
+ * these. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,9 +106,9 @@ static void read_index(Line *l, const UOp *u, int64_t scale)
 /* Where the digits lead, and how far the rest reaches. */
 static Slice slice_of(Line *l, const Digit *digit, uint32_t n)
 {
-    Slice s = { .stride = 0 };
+    Slice s = { .stride = 0, .every = 1 };
     uint64_t digits = 0;
-    bool counts = true;
+    bool counts = true, begun = false;
     double touched = 1;
     int64_t next = 0;               /* what a step of the digits inside, all together, would be */
     for (uint32_t k = n; k-- > 0;) {
@@ -116,14 +117,16 @@ static Slice slice_of(Line *l, const Digit *digit, uint32_t n)
         digits |= range_bit(digit[k].range);
         if ((l->linear | l->other) >> number & 1) touched *= (double)digit[k].block;
         add_bounds(l, 0, digit[k].block - 1, l->coef[number]);
-        counts &= !(l->other >> number & 1) && step >= 0 && (k + 1 == n || step == next);
-        if (k + 1 == n) s.stride = step;
+        counts &= !(l->other >> number & 1) && step >= 0 && (!begun || step == next);
+        if (!begun && !step) s.every *= digit[k].count;
+        else if (!begun) s.stride = step, begun = true;
         next = step * digit[k].count;
     }
     for (uint64_t left = (l->linear | l->other) & ~digits; left; left &= left - 1)
         touched *= (double)l->range[__builtin_ctzll(left)]->src[0]->vmax;
     close_ranges(l, ~digits);
     if (!counts) s.stride = -1;
+    if (s.stride <= 0) s.every = 1;
     s.first = l->low;
     s.span = l->bounded ? l->high - l->low + 1 : 0;
     s.touched = touched < (double)s.span ? (int64_t)touched : s.span;
@@ -138,7 +141,7 @@ static void join(Slice *all, const Slice *one, bool first)
     }
     int64_t low = all->first < one->first ? all->first : one->first;
     int64_t end = all->first + all->span, other = one->first + one->span;
-    if (all->stride != one->stride) all->stride = -1;
+    if (all->stride != one->stride || all->every != one->every) all->stride = -1, all->every = 1;
     all->span = all->span && one->span ? (end > other ? end : other) - low : 0;
     all->touched = all->touched + one->touched < all->span ? all->touched + one->touched : all->span;
     all->first = low;
@@ -167,7 +170,7 @@ Slice access_slice(const UOp *address, const UOp *gate, const UOp **range, const
     add_bounds(&l, 0, width - 1, 1);
     Slice s = slice_of(&l, digit, n);
     int64_t bytes = dtype_size((DType)address->src[0]->dtype), stride = s.stride < 0 ? -1 : s.stride * bytes;
-    return (Slice){ stride, s.first * bytes, width ? s.span * bytes : 0, s.touched * bytes, index->ranges };
+    return (Slice){ stride, s.every, s.first * bytes, width ? s.span * bytes : 0, s.touched * bytes, index->ranges };
 }
 
 void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n)
@@ -176,7 +179,7 @@ void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n)
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count), *range[64] = { 0 };
     uint64_t seen = 0;
-    for (uint32_t i = 0; i < k->nparam; i++) out[i] = (Slice){ .stride = -1 };
+    for (uint32_t i = 0; i < k->nparam; i++) out[i] = (Slice){ .stride = -1, .every = 1 };
     for (uint32_t i = 0; i < count; i++) {
         const UOp *u = order[i];
         if (u->op == UOP_RANGE) range[range_number(u)] = u;
@@ -196,7 +199,7 @@ bool slices_disjoint(const Slice *a, const Slice *b)
 {
     int64_t low = a->first < b->first ? a->first : b->first, x = a->first + a->span, y = b->first + b->span;
     bool known = a->stride > 0 && a->span > 0 && b->span > 0;
-    return known && a->stride == b->stride && (x > y ? x : y) - low <= a->stride;
+    return known && a->stride == b->stride && a->every == b->every && (x > y ? x : y) - low <= a->stride;
 }
 
 void kernel_slice(Kernel *k)

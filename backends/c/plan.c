@@ -85,8 +85,8 @@ static void arguments(Writer *w, const Step *s, bool windows)
         const PlanBuffer *b = &w->p->buffer[s->arg[k]];
         text_add(w->out, k ? ", " : "");
         if (windows && b->window)
-            text_add(w->out, "WINDOW(%s, %lldL * t - %lldL * p - %lldL)", place(w, s->arg[k]), (long long)b->window,
-                     (long long)b->stride, (long long)b->first);
+            text_add(w->out, "WINDOW(%s, %lldL * t - p / %lldL * %lldL - %lldL)", place(w, s->arg[k]),
+                     (long long)b->window, (long long)b->every, (long long)b->stride, (long long)b->first);
         else text_add(w->out, "%s", place(w, s->arg[k]));
     }
     text_add(w->out, "%s };\n        const long n[] = { ", s->narg ? "" : "NULL");
@@ -162,21 +162,26 @@ static void host_step(Writer *w, const Step *s)
 static void chain_function(Writer *w, uint32_t number)
 {
     const PlanChain *c = &w->p->chain[number];
-    int64_t n = w->p->step[c->first].thread_count;
+    long long n = c->parts, group = c->group, every = c->every;
+    bool mixed = every > 1;
     text_add(w->out,
              "static void chain_%u(const %s *m, int t, int threads)\n{\n"
              "    const long begin = %lldL * t / threads, end = %lldL * (t + 1) / threads;\n"
-             "    for (long p = begin; p < end; p += %lld) {\n"
-             "        const long last = p + %lld < end ? p + %lld : end;\n",
-             number, w->l->name, (long long)n, (long long)n, (long long)c->group, (long long)c->group,
-             (long long)c->group);
+             "    for (long p = begin, last; p < end; p = last) {\n"
+             "        last = p + %lld < end ? p + %lld : end;\n",
+             number, w->l->name, n, n, group, group);
+    if (mixed) text_add(w->out, "        const long served = p / %lld;\n"
+                                "        if (last > (served + 1) * %lld) last = (served + 1) * %lld;\n", every, every, every);
     for (uint32_t i = c->first; i <= c->last; i++) {
         const Step *s = &w->p->step[i];
+        bool coarse = s->thread_count < c->parts;
         if (s->once != w->p->step[c->first].once) continue;
-        text_add(w->out, "        {                           /* %s */\n", w->p->kernel[s->kernel]->name);
+        if (coarse) text_add(w->out, "        if (p == begin || p %% %lld == 0) ", every);
+        else text_add(w->out, "        ");
+        text_add(w->out, "{                           /* %s */\n", w->p->kernel[s->kernel]->name);
         arguments(w, s, true);
-        text_add(w->out, "        %s_k%u(args, n, p, last, m->scratch + SCRATCH * t);\n        }\n", w->l->name,
-                 s->kernel);
+        text_add(w->out, "        %s_k%u(args, n, %s, m->scratch + SCRATCH * t);\n        }\n", w->l->name,
+                 s->kernel, coarse ? "served, served + 1" : "p, last");
     }
     text_add(w->out, "    }\n}\n\n");
 }

@@ -72,26 +72,31 @@ static void *const *window_args(const Executable *e, const Work *w, int thread, 
     for (uint32_t k = 0; k < s->narg; k++) {
         const PlanBuffer *b = &e->plan->buffer[w->arg[k]];
         out[k] = b->window
-            ? (void *)((uintptr_t)w->args[k] + (uintptr_t)(b->window * thread - part * b->stride - b->first))
+            ? (void *)((uintptr_t)w->args[k] + (uintptr_t)(b->window * thread - part / b->every * b->stride - b->first))
             : w->args[k];
     }
     return out;
 }
 
-static int64_t group_of(const Executable *e, const Work *w)
+static const PlanChain *chain_of(const Executable *e, const Work *w)
 {
-    return e->plan->chain[e->plan->step[w->step].chain - 1].group;
+    return &e->plan->chain[e->plan->step[w->step].chain - 1];
 }
 
-/* The works of a chain on a group of parts. */
-static void group_work(Executable *e, const Work *w, int thread, int64_t begin, int64_t end, char *scratch)
+/* The works of a chain on a group of parts; again: the thread has done the part of those that have fewer. */
+static void group_work(Executable *e, const Work *w, int thread, int64_t begin, int64_t end, bool again, char *scratch)
 {
+    const PlanChain *c = chain_of(e, w);
     int64_t vars[KERNEL_VARS];
     void *args[KERNEL_PARAMS];
     for (const Work *x = w; x < w + w->works; x++) {
         double start = e->seconds && !thread ? clock_s() : 0;
+        bool coarse = x->count < c->parts;
+        int64_t first = coarse ? begin / c->every : begin;
+        if (coarse && again) continue;
         load_vars(e, x, vars);
-        call_kernel(x->kernel, x->fn, window_args(e, x, thread, begin, args), vars, begin, end, scratch);
+        call_kernel(x->kernel, x->fn, window_args(e, x, thread, begin, args), vars, first, coarse ? first + 1 : end,
+                    scratch);
         if (e->seconds && !thread) e->seconds[x->step] += clock_s() - start;
     }
 }
@@ -99,12 +104,18 @@ static void group_work(Executable *e, const Work *w, int thread, int64_t begin, 
 /* The works of a chain, on a thread's parts: all of them on a group of parts, then on the next. */
 static void chain_work(Executable *e, const Work *w, Seat s, char *scratch)
 {
-    int64_t begin, end, group = group_of(e, w);
+    const PlanChain *c = chain_of(e, w);
+    int64_t begin, end, next, before = -1;          /* before: of the parts that works of fewer parts have */
     for (const Work *x = w; x < w + w->works; x++)
         if (x->clears) clear_halos(e, x, s.thread, s.threads);
-    for (bool again = false; next_piece(e, w, s, w->count, again, &begin, &end); again = true)
-        for (int64_t p = begin; p < end; p += group)
-            group_work(e, w, s.thread, p, p + group < end ? p + group : end, scratch);
+    for (bool again = false; next_piece(e, w, s, c->parts, again, &begin, &end); again = true)
+        for (int64_t p = begin; p < end; p = next) {
+            int64_t served = (p / c->every + 1) * c->every;
+            next = p + c->group < end ? p + c->group : end;
+            if (c->every > 1 && next > served) next = served;
+            group_work(e, w, s.thread, p, next, before == p / c->every, scratch);
+            before = p / c->every;
+        }
 }
 
 static int64_t copied_bytes(const Executable *e, const PlanBuffer *b)
@@ -142,12 +153,12 @@ static void do_work(Executable *e, const Work *w, Seat s, char *scratch)
 static void deal(Executable *e, const Work *w)
 {
     int threads = e->device->machine.count;
-    int64_t vars[KERNEL_VARS], size = w->count;
+    int64_t vars[KERNEL_VARS], size = w->works > 1 ? chain_of(e, w)->parts : w->count;
     e->dealt = NULL;
     if (!w->balanced) return;
     load_vars(e, w, vars);
     if (w->works < 2) size = extent_of(w, vars).size;
-    e->grain = w->works > 1 ? group_of(e, w) : 1 + size / (PIECES * threads);
+    e->grain = w->works > 1 ? chain_of(e, w)->group : 1 + size / (PIECES * threads);
     if (pieces_deal(e->piece, threads, size)) e->dealt = w;
 }
 
