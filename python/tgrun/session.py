@@ -247,6 +247,9 @@ def devices_of(providers, provider_options):
 
 # ---- the session ----
 
+SHAPES_MOST = 4096              # that a seat remembers
+
+
 class Seat:
     """What one run at a time needs: a session of the library's, tensors, with the array types and shapes that they have
     from the last run, results. The first is the session that was opened, the others share with it."""
@@ -263,7 +266,7 @@ class Seat:
         places = [ctypes.addressof(tensors) for tensors in (self.inputs, self.results)]
         self.arguments = self.session.value, places[0], len(self.inputs), places[1]
         self.loans = [Loan(tensor, port.name, t) for tensor, port, t in zip(self.inputs, owner._inputs, owner._types)]
-        self.first = first
+        self.first, self.ran = first, set()             # ran: types and shapes for which there is a program
 
     def end(self, close=lib.tg_close):
         """That of what shares; the first ends with its owner."""
@@ -299,7 +302,7 @@ class Seat:
         known = Loan.new
         self.outputs.settle()
         kept = [loan.lend(feed[loan.name]) for loan in self.loans]      # lives until the run is over
-        if run_options is not None or Loan.new != known:
+        if run_options is not None or (Loan.new != known and not self.has_run()):
             self.run_watched(run_options)
         elif status := lib.tg_run(*self.arguments):
             check(status)
@@ -309,11 +312,17 @@ class Seat:
         found = {k: self.outputs.receive(k) for k in wanted}
         return [found[k] for k in wanted]
 
+    def has_run(self):
+        """Have arrays of these types and shapes been run?"""
+        return tuple([(loan.dtype, loan.shape) for loan in self.loans]) in self.ran
+
     def run_watched(self, run_options):
         """One that may compile, or be terminated."""
         with run_options.stops.holding(self.stop) if run_options else contextlib.nullcontext():
             with self.stop.interrupts():
                 check(lib.tg_run(*self.arguments))
+        if len(self.ran) < SHAPES_MOST and all(loan.dtype for loan in self.loans):
+            self.ran.add(tuple([(loan.dtype, loan.shape) for loan in self.loans]))
 
 
 class Seats:

@@ -124,8 +124,8 @@ def place(array, first=ctypes.c_char.from_buffer, addressof=ctypes.addressof):
 
 
 class Loan:
-    """An input that is lent again and again: where an array has the type and the shape of the last one, only its place
-    is new."""
+    """An input that is lent again and again: where an array has the type of the last one, only its place and its shape
+    are new."""
     new = 0             # how often another type or shape came, of all of them
 
     def __init__(self, tensor, name, types):
@@ -133,9 +133,9 @@ class Loan:
 
     def lend(self, value):
         """Returns what must live as long as the tensor is used."""
-        if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape:
-            flags = value.flags
-            if flags.c_contiguous and flags.aligned:
+        if type(value) is np.ndarray and value.dtype is self.dtype:
+            flags, shape = value.flags, value.shape
+            if flags.c_contiguous and flags.aligned and (shape == self.shape or self.reshape(shape, value.nbytes)):
                 self.tensor.data = place(value)
                 return value
         self.dtype = None
@@ -144,6 +144,17 @@ class Loan:
         if type(value) is np.ndarray and kept is value:
             self.dtype, self.shape = value.dtype, value.shape
         return kept
+
+    def reshape(self, shape, size_bytes):
+        """To another of the same rank."""
+        if len(shape) != len(self.shape):
+            return False
+        tensor = self.tensor
+        for k, n in enumerate(shape):
+            tensor.shape[k] = n
+        tensor.size_bytes, self.shape = size_bytes, shape
+        Loan.new += 1
+        return True
 
 
 def lend_array(tensor, name, value, number):

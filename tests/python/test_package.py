@@ -613,6 +613,27 @@ class Memory(unittest.TestCase):
         self.assertEqual(len(set().union(*values_of)), len(kept))
         self.assertTrue(all(len(v) == 1 for v in values_of))
 
+    def test_sizes_that_came_before_run_at_once(self):
+        """They compile nothing, so nobody has to look at signals; another type, rank or layout is another case."""
+        s, watched = session(one("Neg", shape=["n", "m"])), []
+        xs = [np.random.default_rng(k).standard_normal((2 + k, 3), np.float32) for k in range(3)]
+        for x in xs:
+            s.run(None, {"x": x})
+        seat = tgrun.session.Seat
+        before = seat.run_watched
+        try:
+            seat.run_watched = lambda self, options: (watched.append(1), before(self, options))
+            for k in (0, 1, 2, 0, 2, 1):
+                np.testing.assert_array_equal(s.run(None, {"x": xs[k]})[0], -xs[k])
+            self.assertEqual(watched, [])
+            for x in (xs[2].T, xs[2].T, np.ones((7, 3), np.float32), xs[0].tolist()):
+                np.testing.assert_array_equal(s.run(None, {"x": x})[0], -np.float32(x))
+            self.assertGreaterEqual(len(watched), 3)
+            self.assertRaises(tgrun.BadInput, s.run, None, {"x": xs[0][0]})
+            np.testing.assert_array_equal(s.run(None, {"x": xs[1]})[0], -xs[1])
+        finally:
+            seat.run_watched = before
+
     def test_small_inputs_of_every_kind_are_found(self):
         """Read-only, empty, strided, scalar: where a quick way to an array's place fails, the long one serves, in any
         order."""

@@ -11,7 +11,8 @@
 enum { BUFFERS = 40, ITEMS = 60, BLOCK = 256 };
 
 static const Target cpu = { .kind = "cpu", .threads = 2, .has_threads = true },
-                    clearing = { .kind = "cpu", .threads = 2, .has_threads = true, .clears_halos = true }, gpu = { .kind = "cuda" };
+                    clearing = { .kind = "cpu", .threads = 2, .has_threads = true, .clears_halos = true },
+                    gpu = { .kind = "cuda" };
 static uint32_t seed;
 static uint32_t rnd(uint32_t n) { return (seed = seed * 1664525 + 1013904223) / 65536 % n; }
 
