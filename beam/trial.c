@@ -119,14 +119,12 @@ bool trial_op(Trial *p, OptOp op) { return opt_try(p->out, p->k, op, p->t); }
 
 bool trial_split(Trial *p, int number, int64_t factor, AxisType target, bool top)
 {
-    int at = opt_axis(p->k, number);
-    return at >= 0 && factor > 1 &&
-        trial_op(p,
-                 (OptOp){ .kind = OPT_SPLIT,
-                          .axis = (int8_t)at,
-                          .target = (uint8_t)target,
-                          .factor = (int32_t)factor,
-                          .top = top });
+    OptOp op = { .kind = OPT_SPLIT, .axis = (int8_t)opt_axis(p->k, number), .target = (uint8_t)target,
+                 .factor = (int32_t)factor, .top = top };
+    bool done = op.axis >= 0 && factor > 1 && trial_op(p, op);
+    if (done && (target == AXIS_UPCAST || target == AXIS_UNROLL))
+        p->together[number] = factor * (p->together[number] ? p->together[number] : 1);
+    return done;
 }
 
 bool trial_merge(Trial *p, int number)

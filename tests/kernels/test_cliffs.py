@@ -323,6 +323,10 @@ for columns, by_rows in ((96, True), (4096, False)):
     threads = int(re.search(rf"r_4096_{columns}_16_\w+ .*threads (\d+)", text)[1])
     check(f"short sums of {columns} columns", (threads > 64) == by_rows)
 
+# Twelve columns turned to rows, eight of them at once: the second eight begin early, so no other thread stores those.
+text = dump([helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])], [2304, 12], {}, "plan")
+check("two threads do not store the same rows", int(re.search(r" e_12_2304_\w+ .*threads (\d+)", text)[1]) > 64)
+
 print(f"{count - len(wrong)} of {count} cliffs are gone")
 if wrong:
     raise SystemExit("\n".join(wrong))
