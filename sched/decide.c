@@ -215,6 +215,14 @@ static bool axis_sum(const UOp *u)
     }
 }
 
+/* Does another index depend on what this one does? */
+static bool others_depend(const Inst *i, uint32_t axis)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < uop_rank(i->node); k++) any |= k != axis && i->idx[k]->ranges & i->idx[axis]->ranges;
+    return any;
+}
+
 /* How often work is repeated by loops that are unrolled, so that it is not: short ones that the index does not depend
  * on, and the inner part of one that the index divides by little. */
 static double unrolled(const Rangeify *r, const Cut *c, const Inst *i, uint64_t set)
@@ -228,7 +236,7 @@ static double unrolled(const Rangeify *r, const Cut *c, const Inst *i, uint64_t 
     for (uint32_t k = 0; k < uop_rank(i->node); k++) {
         const UOp *at = i->idx[k];
         if (at->op == UOP_IDIV && at->src[0]->op == UOP_RANGE && uop_is_const(at->src[1]) &&
-            at->src[1]->arg.i <= UNROLLED)
+            at->src[1]->arg.i <= UNROLLED && !others_depend(i, k))
             n *= (double)at->src[1]->arg.i;
     }
     return n;

@@ -323,6 +323,12 @@ for columns, by_rows in ((96, True), (4096, False)):
     threads = int(re.search(rf"r_4096_{columns}_16_\w+ .*threads (\d+)", text)[1])
     check(f"short sums of {columns} columns", (threads > 64) == by_rows)
 
+# A costly operand whose axes are joined is stored: the shorter of these is no loop that repeats it, in one scalar each.
+text = dump([helper.make_node("Erf", ["x"], ["e"]), helper.make_node("Reshape", ["e", "s"], ["r"]),
+             helper.make_node("MatMul", ["r", "w"], ["y"])], [500, 80, 3],
+            {"s": np.array([500, 240]), "w": np.ones((240, 8), "f4")}, "plan")
+check("an operand of joined axes is computed in lanes", " e_120000_" in text)
+
 # Twelve columns turned to rows, eight of them at once: the second eight begin early, so no other thread stores those.
 text = dump([helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])], [2304, 12], {}, "plan")
 check("two threads do not store the same rows", int(re.search(r" e_12_2304_\w+ .*threads (\d+)", text)[1]) > 64)
