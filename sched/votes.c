@@ -133,14 +133,23 @@ static float reads(const Kernel *k, const Access *a, uint32_t load)
     return (float)n;
 }
 
+/* The loop along which it lies in memory, element by element; NULL: there is none. */
+static const UOp *innermost(const Access *a, const UOp *index)
+{
+    const UOp *found = NULL;
+    for (uint32_t i = 0; i < a->nrange && index->nsrc > 1 && !found; i++)
+        if (range_step(index->src[index->nsrc - 1], a->range[i]) == 1) found = a->range[i];
+    return found;
+}
+
 /* What is stored in an order that is fixed (an output) by a kernel that reads its operand again and again, for its
  * statistics, is read in that order: along another axis each store would go to a line of its own. */
 static void vote_fixed(Layout *all, const Kernel *k, const Access *a)
 {
     for (uint32_t j = 0; j < a->nstore && a->nload > 1; j++) {
         const Layout *l = layout_of(all, buffer_of(k, a->store[j]));
-        const UOp *last = a->store[j]->nsrc > 1 ? a->store[j]->src[a->store[j]->nsrc - 1] : NULL;
-        if (!l || !l->fixed || !last || last->op != UOP_RANGE || last->src[0]->vmax < LANES_LEAST) continue;
+        const UOp *last = l && l->fixed ? innermost(a, a->store[j]) : NULL;
+        if (!last || last->src[0]->vmax < LANES_LEAST) continue;
         for (uint32_t i = 0; i < a->nload; i++) vote(all, k, a->load[i], last, reads(k, a, i) * elements(a->load[i]));
     }
 }
@@ -174,7 +183,8 @@ void layout_vote(Schedule *s, Layout *all, Facts *const *facts, const uint8_t *o
         Kernel *k = s->item[i].kernel;
         const Access *a = k ? &facts[i]->access : NULL;
         if (!a) continue;
-        if (!a->product) {
+        /* squares are statistics */
+        if (!a->product || a->product->src[0] == a->product->src[1]) {
             vote_fixed(all, k, a);
             continue;
         }

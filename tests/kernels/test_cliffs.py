@@ -329,6 +329,13 @@ text = dump([helper.make_node("Erf", ["x"], ["e"]), helper.make_node("Reshape", 
             {"s": np.array([500, 240]), "w": np.ones((240, 8), "f4")}, "plan")
 check("an operand of joined axes is computed in lanes", " e_120000_" in text)
 
+# Rows that are normalised and stored as they are: what makes them, a sum for each channel, stores rows too.
+text = dump([helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], group=31),
+             helper.make_node("LayerNormalization", ["c", "g", "b"], ["n"]), helper.make_node("Reshape", ["n", "s"], ["y"])],
+            [2, 31, 8, 1391], {"w": np.ones((31, 1, 3, 3), "f4"), "g": np.ones(1391, "f4"), "b": np.ones(1391, "f4"),
+                               "s": np.array([2, 31, 8 * 1391])}, "plan")
+check("channels do not come last before rows that are normalised", " r_496_1391_1391_1391" in text)
+
 # Twelve columns turned to rows, eight of them at once: the second eight begin early, so no other thread stores those.
 text = dump([helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])], [2304, 12], {}, "plan")
 check("two threads do not store the same rows", int(re.search(r" e_12_2304_\w+ .*threads (\d+)", text)[1]) > 64)
