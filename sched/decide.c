@@ -13,7 +13,8 @@
  * FEW_ROWS: elements around a value that threads need not share; CHEAP, CHEAP_LOADS: operations and loads that are
  * computed again for each reader; JOINED: sources of a concatenation that is read through; UNROLLED: iterations of a
  * loop that is unrolled whole; NESTED_LEAST: outputs of a kernel whose sums hold sums; LONG_ROW: elements that do not
- * fit in registers; HEAVY_LEAST: terms of a long sum. */
+ * fit in registers; HEAVY_LEAST: terms of a long sum; PICKED: sums for each that data pick, up to which all are stored.
+ */
 enum {
     MAX_RANGES = 52,
     SIM_BUDGET = 200,
@@ -28,7 +29,9 @@ enum {
     UNROLLED = 4,
     NESTED_LEAST = 256,
     LONG_ROW = 32,
-    HEAVY_LEAST = 16
+    HEAVY_LEAST = 16,
+    PICKED = 2,
+    PICK_DEPTH = 12
 };
 #define READ_AGAIN 1.5              /* reads an element, above which a concatenation is stored part by part */
 
@@ -424,6 +427,21 @@ static bool wanted_once(const Rangeify *r, const UOp *u)
     return true;
 }
 
+static bool is_looked_up(const UOp *at, int depth)
+{
+    bool found = at->op == UOP_CUSTOM;
+    for (uint32_t k = 0; k < at->nsrc && depth && !found; k++) found = is_looked_up(at->src[k], depth - 1);
+    return found;
+}
+
+/* Sums that are picked by data, about as many as there are: what each walks lies anywhere, all together in order. */
+static bool picked(const Rangeify *r, const UOp *u, const Inst *i)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < uop_rank(u); k++) any |= is_looked_up(i->idx[k], PICK_DEPTH);
+    return any && (double)uop_numel(u) <= PICKED * cut_extent(&r->cut[i->cut], i->enclosing);
+}
+
 bool is_stored(Rangeify *r, const UOp *u)
 {
     if (node_is_leaf(u)) return false;
@@ -431,7 +449,9 @@ bool is_stored(Rangeify *r, const UOp *u)
     if (u->op == UOP_CAT) return stage_cat(r, u);
     if (u->op == UOP_STACK) return u->nsrc > 8;
     if (u->op == UOP_PERMUTE) return rows_across(r, u);
-    if (u->op == UOP_REDUCE) return r->constant[u->id] || r->inst[u->id]->next || !reduce_fits(r, u, r->inst[u->id]);
+    if (u->op == UOP_REDUCE)
+        return r->constant[u->id] || r->inst[u->id]->next || !reduce_fits(r, u, r->inst[u->id]) ||
+            picked(r, u, r->inst[u->id]);
     if (!op_is((Op)u->op, FLAG_ALU) || node_fills(u)) return false;
     if (r->constant[u->id] && uop_numel(u) > 1 && r->loads[u->id] && !wanted_once(r, u))
         return !node_only_widens(u) && !stays_narrow(r, u);

@@ -336,6 +336,12 @@ text = dump([helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], grou
                                "s": np.array([2, 31, 8 * 1391])}, "plan")
 check("channels do not come last before rows that are normalised", " r_496_1391_1391_1391" in text)
 
+# Sums of short rows that data pick, about as many as there are: all are made in order, in place of one walk each.
+text = dump([helper.make_node("ReduceSum", ["x", "a"], ["r"], keepdims=0), helper.make_node("Gather", ["r", "i"], ["g"]),
+             helper.make_node("Gelu", ["g"], ["y"])], [24000, 12], {"a": np.array([1]), "i": np.arange(20000) * 7 % 24000},
+            "plan")
+check("sums that data pick are stored", " r_24000_12_" in text)
+
 # Twelve columns turned to rows, eight of them at once: the second eight begin early, so no other thread stores those.
 text = dump([helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])], [2304, 12], {}, "plan")
 check("two threads do not store the same rows", int(re.search(r" e_12_2304_\w+ .*threads (\d+)", text)[1]) > 64)
