@@ -134,8 +134,8 @@ static bool is_reused(const Split *s, Arena *scratch, Graph *g)
 }
 
 /* Is something loaded side by side along one half, which is no line along the whole loop r? Then lanes there are
- * vectors: of the inner half, or of the outer one, whose iterations alternate with few of the inner. Kernels with sums
- * have tiles of their own. */
+ * vectors: of the inner half, or of the outer one, whose iterations alternate with few of the inner; and where both are
+ * long, squares turn what lies along the outer one. Kernels with sums have tiles of their own. */
 static bool is_straightened(const Kernel *k, const UOp *r, const Split *s, Arena *scratch)
 {
     const UOp *half = s->inner->src[0]->vmax <= LANE_INTERLEAVED ? s->outer : s->inner;
@@ -147,8 +147,11 @@ static bool is_straightened(const Kernel *k, const UOp *r, const Split *s, Arena
         bent |= order[i]->op == UOP_LOAD && range_step(order[i]->src[0]->src[1], r) == NO_STEP;
     }
     order = uop_toposort(k->g, &s->root, 1, scratch, &n);
-    for (uint32_t i = 0; i < n; i++)
-        straight |= order[i]->op == UOP_LOAD && range_step(order[i]->src[0]->src[1], half) == 1;
+    bool square = half == s->inner && s->outer->src[0]->vmax >= LANES;
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *at = order[i]->op == UOP_LOAD ? order[i]->src[0]->src[1] : NULL;
+        straight |= at && (range_step(at, half) == 1 || (square && range_step(at, s->outer) == 1));
+    }
     return bent && straight && half->src[0]->vmax >= LANES;
 }
 

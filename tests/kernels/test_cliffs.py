@@ -342,6 +342,11 @@ text = dump([helper.make_node("ReduceSum", ["x", "a"], ["r"], keepdims=0), helpe
             "plan")
 check("sums that data pick are stored", " r_24000_12_" in text)
 
+# What is turned, then made flat, is turned in squares, as it would be if it were not made flat.
+text = dump([helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.make_node("Reshape", ["t", "s"], ["r"]),
+             helper.make_node("Exp", ["r"], ["y"])], [197, 1887], {"s": np.array([-1])}, "plan")
+check("what is turned and made flat", " e_1887_197_" in text)
+
 # Twelve columns turned to rows, eight of them at once: the second eight begin early, so no other thread stores those.
 text = dump([helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])], [2304, 12], {}, "plan")
 check("two threads do not store the same rows", int(re.search(r" e_12_2304_\w+ .*threads (\d+)", text)[1]) > 64)
