@@ -261,7 +261,7 @@ static bool whole_row(Trial *p, int number)
 }
 
 /* Reduce axes along which loads are contiguous, or all, each in its own loop (row statistics), and the output axis
- * beside them. */
+ * beside them, which no reduce needs. */
 static void statistics(Trial *p, bool kept, bool all, bool single)
 {
     for (uint32_t i = p->nout; i < p->naxis; i++) {
@@ -269,7 +269,10 @@ static void statistics(Trial *p, bool kept, bool all, bool single)
         for (uint32_t j = 0; j < p->naccess; j++) contiguous |= p->access[j].step[p->number[i]] == 1;
         if (contiguous) reduce_lanes(p, p->number[i], single);
     }
-    int lane = cpu_best_lane(p, p->outs & ~p->rows);
+    uint64_t beside = p->outs & ~p->rows;
+    for (uint32_t i = 0; i < p->nout; i++)
+        if (p->depend[p->number[i]]) beside &= ~(UINT64_C(1) << p->number[i]);
+    int lane = cpu_best_lane(p, beside);
     if (lane >= 0 && !(kept && whole_row(p, lane))) lanes_on(p, lane, 2);
 }
 
