@@ -112,39 +112,6 @@ static void lanes_on(Trial *p, int number, int64_t replicas)
     if (whole > 1 && whole <= 2 * replicas && replicas > 1) cpu_split(p, number, whole, AXIS_UPCAST);
 }
 
-/* Where rows of a few columns follow each other, what is reduced across the rows: the columns; -1: it is otherwise. */
-static int narrow_columns(const Trial *p, int reduce)
-{
-    int column = -1;
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        if (a->store || !(a->ranges >> reduce & 1)) continue;
-        int found = -1;
-        for (int n = 0; n < 64; n++)
-            if ((p->outs >> n & 1) && a->step[n] == 1 && a->step[reduce] == p->size[n]) found = n;
-        if (found < 0 || (column >= 0 && column != found)) return -1;
-        column = found;
-    }
-    return column;
-}
-
-/* Few columns that are reduced make few sums, each of which waits for its last step: four rows at a time have sums of
- * their own. Two or three columns of four rows are whole vectors, which take no gate (1000 x 100 x n, the greatest: of
- * 2, 0.22 ms, now 0.06; of 3, 0.15, 0.04; of 4, 0.11, 0.03; of 7, 0.11, 0.05). */
-static bool few_columns(Trial *p, int reduce)
-{
-    enum { FEW = 16, ROWS = 4 };
-    int column = reduce >= 0 && p->naxis == p->nout + 1 ? narrow_columns(p, reduce) : -1;
-    int64_t n = column < 0 ? 0 : p->size[column], rows = reduce < 0 ? 0 : p->size[reduce];
-    if (n < 2 || n >= FEW || rows <= SHORT || is_symbolic(p, column) || is_symbolic(p, reduce)) return false;
-    if (n < 4 && rows % ROWS) return false;
-    cpu_padto(p, reduce, ROWS);
-    cpu_split(p, reduce, ROWS, AXIS_UNROLL);
-    if (n < 4) cpu_split(p, column, n, AXIS_UPCAST);
-    else lanes_on(p, column, 4);
-    return true;
-}
-
 /* What is moved between the lanes of one loop and the iterations of another: a square of both where each has enough,
  * else few iterations that lie between the lanes in memory. */
 typedef struct { int lane, row; int64_t lanes, rows; } Block;
@@ -390,6 +357,65 @@ static void best_of_rows(Trial *p, const Kernel *k)
     *p->out = best;
 }
 
+/* ---- few columns ---- */
+
+enum { FEW = 16, ROWS = 4 };            /* columns, at most; rows of them at a time */
+
+/* Where rows of a few columns follow each other, what is reduced across the rows: the columns; -1: it is otherwise. */
+static int narrow_columns(const Trial *p, int reduce)
+{
+    int column = -1;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (a->store || !(a->ranges >> reduce & 1)) continue;
+        int found = -1;
+        for (int n = 0; n < 64; n++)
+            if ((p->outs >> n & 1) && a->step[n] == 1 && a->step[reduce] == p->size[n]) found = n;
+        if (found < 0 || (column >= 0 && column != found)) return -1;
+        column = found;
+    }
+    return column;
+}
+
+static void rows_at_a_time(Trial *p, int column, int reduce)
+{
+    cpu_padto(p, reduce, ROWS);
+    cpu_split(p, reduce, ROWS, AXIS_UNROLL);
+    if (p->size[column] < 4) cpu_split(p, column, p->size[column], AXIS_UPCAST);
+    else lanes_on(p, column, 4);
+}
+
+/* Whole vectors that take a gate, as there are no whole fours of rows: are they better than lanes along the rows? (The
+ * greatest of 100 x 1001 x 2: 0.036 ms, 0.087; the sums of 1000 x 1001 x 2: 0.55, 0.36.) */
+static bool gates_pay(Trial *p, const Kernel *k, int column, int reduce)
+{
+    double cost[2];
+    for (int gated = 0; gated < 2; gated++) {
+        trial_again(p, k);
+        compute_once(p);
+        if (gated) rows_at_a_time(p, column, reduce);
+        else reduce_lanes(p, reduce, false), sum_between(p, reduce);
+        cpu_share(p, -1);
+        cost[gated] = estimate(p, TEXT_MOST);
+    }
+    trial_again(p, k);
+    compute_once(p);
+    return cost[1] < cost[0];
+}
+
+/* Few columns that are reduced make few sums, each of which waits for its last step: four rows at a time have sums of
+ * their own. Two or three columns of four rows are whole vectors (1000 x 100 x n, the greatest: of 2, 0.22 ms, now
+ * 0.06; of 3, 0.15, 0.04; of 4, 0.11, 0.03; of 7, 0.11, 0.05). */
+static bool few_columns(Trial *p, const Kernel *k, int reduce)
+{
+    int column = reduce >= 0 && p->naxis == p->nout + 1 ? narrow_columns(p, reduce) : -1;
+    int64_t n = column < 0 ? 0 : p->size[column], rows = reduce < 0 ? 0 : p->size[reduce];
+    if (n < 2 || n >= FEW || rows <= SHORT || is_symbolic(p, column) || is_symbolic(p, reduce)) return false;
+    if (n < 4 && rows % ROWS && !gates_pay(p, k, column, reduce)) return false;
+    rows_at_a_time(p, column, reduce);
+    return true;
+}
+
 /* Whether some load's elements are neighbours along another loop than the lanes'. */
 static bool moves_across(const Trial *p, int lane)
 {
@@ -458,7 +484,7 @@ static void cpu(Trial *p, const Kernel *k)
     if (same >= 0) running(p, same);
     else if (row >= 0) lanes_on(p, row, 2);
     else if (has_rows) statistics(p, kept, false, false);
-    else if (few_columns(p, reduce)) { }
+    else if (few_columns(p, k, reduce)) { }
     else if (reduce >= 0 && cpu_sums_in_lanes(p, reduce, out)) reduce_lanes(p, reduce, false), sum_between(p, reduce);
     else if (move_block(p)) { }
     else if (out >= 0 && cpu_worth_lanes(p, out)) {

@@ -347,6 +347,10 @@ text = dump([helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.ma
              helper.make_node("Exp", ["r"], ["y"])], [197, 1887], {"s": np.array([-1])}, "plan")
 check("what is turned and made flat", " e_1887_197_" in text)
 
+# The greatest of two columns: four rows are a vector, though the last four are not whole.
+text = dump([helper.make_node("ReduceMax", ["x", "a"], ["y"])], [100, 1001, 2], {"a": np.array([1])}, "optimize")
+check("two columns of rows that are no whole fours", "SPLIT 1 2 UPCAST" in text)
+
 # Twelve columns turned to rows, eight of them at once: the second eight begin early, so no other thread stores those.
 text = dump([helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])], [2304, 12], {}, "plan")
 check("two threads do not store the same rows", int(re.search(r" e_12_2304_\w+ .*threads (\d+)", text)[1]) > 64)
