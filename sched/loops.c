@@ -285,12 +285,27 @@ static bool walk_as_one(const Kernel *k, const UOp *a, const UOp *b, Arena *scra
     return true;
 }
 
+/* Is something loaded in steps along b, far enough for lanes, and anywhere along a? As one loop it has no step. */
+static bool is_bent(const Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
+{
+    uint32_t n;
+    bool bent = false;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *at = order[i]->op == UOP_LOAD ? order[i]->src[0]->src[1] : NULL;
+        int64_t near = at ? range_step(at, b) : 0;
+        bent |= near > 0 && near * b->src[0]->vmax >= LANES && range_step(at, a) == NO_STEP;
+    }
+    return bent;
+}
+
 /* Neighbouring loops that walk memory as one become one, where that costs no divisions: fewer loops, longer vectors. */
 static void merge_loops(Kernel *k, Arena *scratch)
 {
     const UOp *axis[64];
     for (uint32_t n = opt_axes(k, axis, 64), i = 0; i + 1 < n;) {
         bool may = divisions(k->g, k->root, scratch) || walk_as_one(k, axis[i], axis[i + 1], scratch);
+        may = may && !is_bent(k, axis[i], axis[i + 1], scratch);
         const UOp *root = may ? ranges_merged(k, axis[i], axis[i + 1], scratch) : NULL;
         if (!root || divisions(k->g, root, scratch) > divisions(k->g, k->root, scratch)) {
             i++;

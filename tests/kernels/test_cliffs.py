@@ -351,6 +351,11 @@ check("what is turned and made flat", " e_1887_197_" in text)
 text = dump([helper.make_node("ReduceMax", ["x", "a"], ["y"])], [100, 1001, 2], {"a": np.array([1])}, "optimize")
 check("two columns of rows that are no whole fours", "SPLIT 1 2 UPCAST" in text)
 
+# A place picked by rows, each of 91 numbers: rows stay a loop of their own, as no lane crosses from one to the next.
+text = dump([helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1, 3, 4]), helper.make_node("Reshape", ["t", "s"], ["r"]),
+             helper.make_node("Sigmoid", ["r"], ["y"])], [50, 2, 2, 68, 91], {"s": np.array([-1, 91])}, "plan")
+check("rows that are picked are no flat loop", re.search(r" e_(\d+_)+91_", text) is not None)
+
 # Twelve columns turned to rows, eight of them at once: the second eight begin early, so no other thread stores those.
 text = dump([helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])], [2304, 12], {}, "plan")
 check("two threads do not store the same rows", int(re.search(r" e_12_2304_\w+ .*threads (\d+)", text)[1]) > 64)
