@@ -30,8 +30,7 @@ enum {
     NESTED_LEAST = 256,
     LONG_ROW = 32,
     HEAVY_LEAST = 16,
-    PICKED = 2,
-    PICK_DEPTH = 12
+    PICKED = 2
 };
 #define READ_AGAIN 1.5              /* reads an element, above which a concatenation is stored part by part */
 
@@ -427,18 +426,16 @@ static bool wanted_once(const Rangeify *r, const UOp *u)
     return true;
 }
 
-static bool is_looked_up(const UOp *at, int depth)
+/* Sums that are picked by data (inst_placeholder), about as many as there are: what each walks lies anywhere, all
+ * together in order. */
+static bool picked(Rangeify *r, const UOp *u, const Inst *i)
 {
-    bool found = at->op == UOP_CUSTOM;
-    for (uint32_t k = 0; k < at->nsrc && depth && !found; k++) found = is_looked_up(at->src[k], depth - 1);
-    return found;
-}
-
-/* Sums that are picked by data, about as many as there are: what each walks lies anywhere, all together in order. */
-static bool picked(const Rangeify *r, const UOp *u, const Inst *i)
-{
+    ArenaMark mark = arena_mark(r->arena);
+    uint32_t n;
     bool any = false;
-    for (uint32_t k = 0; k < uop_rank(u); k++) any |= is_looked_up(i->idx[k], PICK_DEPTH);
+    const UOp **order = uop_toposort(r->g, i->idx, uop_rank(u), r->arena, &n);
+    for (uint32_t k = 0; k < n; k++) any |= order[k]->op == UOP_CUSTOM;
+    arena_release(r->arena, mark);
     return any && (double)uop_numel(u) <= PICKED * cut_extent(&r->cut[i->cut], i->enclosing);
 }
 

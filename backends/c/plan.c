@@ -163,15 +163,16 @@ static void chain_function(Writer *w, uint32_t number)
 {
     const PlanChain *c = &w->p->chain[number];
     long long n = c->parts, group = c->group, every = c->every;
-    bool mixed = every > 1;
     text_add(w->out,
              "static void chain_%u(const %s *m, int t, int threads)\n{\n"
              "    const long begin = %lldL * t / threads, end = %lldL * (t + 1) / threads;\n"
              "    for (long p = begin, last; p < end; p = last) {\n"
              "        last = p + %lld < end ? p + %lld : end;\n",
              number, w->l->name, n, n, group, group);
-    if (mixed) text_add(w->out, "        const long served = p / %lld;\n"
-                                "        if (last > (served + 1) * %lld) last = (served + 1) * %lld;\n", every, every, every);
+    if (every > 1)
+        text_add(w->out, "        const long served = p / %lld;\n"
+                 "        if (last > (served + 1) * %lld) last = (served + 1) * %lld;\n",
+                 every, every, every);
     for (uint32_t i = c->first; i <= c->last; i++) {
         const Step *s = &w->p->step[i];
         bool coarse = s->thread_count < c->parts;
