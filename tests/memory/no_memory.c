@@ -182,6 +182,19 @@ static bool trial(Run *r, const How *how, long at)
     return met;
 }
 
+/* How many files are open, `files` before the trial. A process of CUDA's compiler is kept for good, and its two files,
+ * where this trial was the first to want it; it is replaced where its answer found no memory. The trial leaves files
+ * behind if it does so again. */
+static int files_after(const How *how, long at, int files)
+{
+    Run again;
+    int now = entries("/proc/self/fd");
+    if (now <= files) return now;
+    trial(&again, how, at);
+    if (entries("/proc/self/fd") > now) stop(at, "files are left open");
+    return now;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 6) return 2;
@@ -199,7 +212,7 @@ int main(int argc, char **argv)
             trial(&again, &how, at);
             for (int k = 0; k < RUNS; k++)
                 if (!same(&first.result[k], &again.result[k])) stop(at, "results differ");
-            if (entries("/proc/self/fd") != files) stop(at, "files are left open");
+            files = files_after(&how, at, files);
             if (!ended(threads)) stop(at, "threads are left");
         }
     printf("%s on %s: %ld requests, %ld refused\n", argv[5], argv[1], most, done);

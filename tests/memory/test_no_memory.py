@@ -138,7 +138,7 @@ def has_own():
 
 def main():
     program = os.path.join(os.environ["BUILD_DIR"], "no_memory")
-    failed = 0
+    failed = []
     with tempfile.TemporaryDirectory() as folder:
         env = dict(os.environ, XDG_CACHE_HOME=os.path.join(folder, "cache"))
         if EMULATOR:
@@ -150,11 +150,13 @@ def main():
                 if compiler.startswith("own") and not has_own():
                     continue                                                    # said below
                 tries = str(max(1, int(TRIES) // share) if int(TRIES) else 0)
-                failed += subprocess.run([program, device, compiler, tries, SEED, path], env=env).returncode != 0
+                run = subprocess.run([program, device, compiler, tries, SEED, path], env=env, stderr=subprocess.PIPE, text=True)
+                if run.returncode:
+                    failed.append(f"{make.__name__} on {device} {compiler}: exit {run.returncode}, {run.stderr.strip()[-2000:]}")
     if not has_own():
         print("skipped: own, this processor has no AVX2")
-    print(f"{len(MODELS)} models, {failed} failed")
-    return failed != 0
+    print("\n".join([*failed, f"{len(MODELS)} models, {len(failed)} failed, seed {SEED}"]))
+    return bool(failed)
 
 
 if __name__ == "__main__":
