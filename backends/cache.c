@@ -1,6 +1,8 @@
-/* Files DIR/KIND/KEY: a head with the length and hash of what follows, so that a cut or damaged file is a miss. Entries
- * may be code: a file or folder that somebody else owns or may write is a miss too; ours are 0600 and 0700. */
+/* Files DIR/KIND/KEY: a head with the length and seal of what follows, so that a cut, damaged or foreign file is a
+ * miss. Entries may be code: a file or folder that somebody else owns or may write is a miss too; ours are 0600 and
+ * 0700. */
 #include "backends/cache.h"
+#include "backends/seal.h"
 #include "common/folders.h"
 #include "graph/base/memory.h"
 
@@ -15,12 +17,11 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 enum { HOUR = 3600, DAY = 24 * HOUR, LOOK_EVERY = 64 << 20 };
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-typedef struct { char magic[8]; uint64_t size_bytes; XXH128_hash_t hash; } Head;
-static const char magic[8] = "tgcache2";
+typedef struct { char magic[8]; uint64_t size_bytes; Seal seal; } Head;
+static const char magic[8] = "tgcache3";
 
 static bool place(char *out, const char *dir, const char *kind, const char *key)
 {
@@ -37,7 +38,7 @@ static bool folder_is_ours(const char *path)
     return !stat(folder, &st) && is_ours(&st);
 }
 
-static void *read_file(FILE *f, size_t *size_bytes)
+static void *read_file(FILE *f, const char *dir, const char *kind, const char *key, size_t *size_bytes)
 {
     Head h;
     struct stat st;
@@ -47,7 +48,7 @@ static void *read_file(FILE *f, size_t *size_bytes)
     if ((uint64_t)st.st_size != sizeof h + h.size_bytes) return NULL;
     void *data = mem_try(h.size_bytes + !h.size_bytes);
     if (data && fread(data, 1, h.size_bytes, f) == h.size_bytes &&
-        XXH128_isEqual(XXH3_128bits(data, h.size_bytes), h.hash)) {
+        seal_fits(&h.seal, dir, kind, key, data, h.size_bytes)) {
         if (time(NULL) - st.st_mtime > DAY) futimens(fileno(f), NULL);
         return *size_bytes = h.size_bytes, data;
     }
@@ -59,7 +60,7 @@ bool cache_get(void **out, size_t *size_bytes, const char *dir, const char *kind
 {
     char path[PATH_MAX];
     FILE *f = place(path, dir, kind, key) && folder_is_ours(path) ? fopen(path, "rb") : NULL;
-    *out = f ? read_file(f, size_bytes) : NULL;
+    *out = f ? read_file(f, dir, kind, key, size_bytes) : NULL;
     if (f) fclose(f);
     return *out != NULL;
 }
@@ -99,38 +100,39 @@ static void remove_leftover(void *user, const char *path, const char *kind, cons
         unlink(path);
 }
 
-/* Only what looks like an entry of ours is looked at. */
+/* Only what looks like an entry of ours, of any version, is looked at. */
 static bool is_entry(const char *path)
 {
     char head[sizeof magic];
     FILE *f = fopen(path, "rb");
-    bool ours = f && fread(head, sizeof head, 1, f) == 1 && !memcmp(head, magic, sizeof magic);
+    bool ours = f && fread(head, sizeof head, 1, f) == 1 && !memcmp(head, magic, sizeof magic - 1);
     if (f) fclose(f);
     return ours;
 }
 
-static bool is_good(const char *path)
+static bool is_good(const char *path, const char *dir, const char *kind, const char *key)
 {
     size_t size;
     FILE *f = folder_is_ours(path) ? fopen(path, "rb") : NULL;
-    void *data = f ? read_file(f, &size) : NULL;
+    void *data = f ? read_file(f, dir, kind, key, &size) : NULL;
     if (f) fclose(f);
     mem_free(data);
     return data != NULL;
 }
 
-typedef struct { CacheLook look; void (*emit)(void *user, const CacheFile *file); void *user; } Walk;
+typedef struct { const char *dir; CacheLook look; void (*emit)(void *user, const CacheFile *file); void *user; } Walk;
 
 static void walk_file(void *user, const char *path, const char *kind, const char *key, const struct stat *st)
 {
     const Walk *w = user;
     if (!plain_name(key) || (w->look && !is_entry(path))) return;
-    w->emit(w->user, &(CacheFile){ kind, key, st->st_size, st->st_mtime, w->look < CACHE_ALL || is_good(path) });
+    bool good = w->look < CACHE_ALL || is_good(path, w->dir, kind, key);
+    w->emit(w->user, &(CacheFile){ kind, key, st->st_size, st->st_mtime, good });
 }
 
 bool cache_walk(const char *dir, CacheLook look, void (*emit)(void *user, const CacheFile *file), void *user)
 {
-    return each_file(dir, walk_file, &(Walk){ look, emit, user });
+    return each_file(dir, walk_file, &(Walk){ dir, look, emit, user });
 }
 
 typedef struct {
@@ -199,10 +201,10 @@ static void keep_small(const char *dir, int64_t bytes)
 void cache_put(const char *dir, const char *kind, const char *key, const void *data, size_t size_bytes)
 {
     char path[PATH_MAX], aside[PATH_MAX + 16];
-    Head h = { .size_bytes = size_bytes, .hash = XXH3_128bits(data, size_bytes) };
+    Head h = { .size_bytes = size_bytes };
     if (!place(path, dir, kind, key)) return;
     make_folders(path, 1, 0700);
-    if (!folder_is_ours(path)) return;
+    if (!folder_is_ours(path) || !seal_make(&h.seal, dir, kind, key, data, size_bytes)) return;
     memcpy(h.magic, magic, sizeof magic);
     snprintf(aside, sizeof aside, "%s.XXXXXX", path);
     int fd = mkstemp(aside);

@@ -12,7 +12,7 @@ bool cache_get(void **out, size_t *size_bytes, const char *dir, const char *kind
 void cache_put(const char *dir, const char *kind, const char *key, const void *data, size_t size_bytes);
 
 /* A file of the folder. used: when it was last read or written, to a day, in seconds since 1970. good: its length and
- * hash are right, and nobody else owns or may write it; always true unless all is read. */
+ * seal are right, and nobody else owns or may write it; always true unless all is read. */
 typedef struct {
     const char *kind, *key;
     int64_t size_bytes, used;

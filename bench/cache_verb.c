@@ -29,7 +29,8 @@ static void count(void *user, const TgCacheFile *f)
     if (f->good) return;
     d->bad++;
     d->bad_bytes += f->size_bytes;
-    if (d->tell_bad) say_note("%s/%s: cut, damaged, or not only ours to write", f->kind, f->key);
+    if (d->tell_bad)
+        say_note("%s/%s: cut, damaged, of another secret or version, or not only ours to write", f->kind, f->key);
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(((const Kind *)a)->name, ((const Kind *)b)->name); }

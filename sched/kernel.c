@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/base/hash.h"
+#include <xxhash.h>
 #include "graph/base/memory.h"
 #include "graph/base/parallel.h"
 #include "sched/sched.h"
@@ -167,7 +167,7 @@ void kernel_key(Kernel *k)
         if (k->param[i].far) text_add(&t, "far %u", i);
     key_bytes(&t, order, n, NEW_N(a, uint32_t, graph_count(g)));
     XXH128_hash_t d = XXH3_128bits(t.s, t.len);
-    hash_text(k->key, d);
+    snprintf(k->key, sizeof k->key, "%016llx%016llx", (unsigned long long)d.high64, (unsigned long long)d.low64);
     text_free(&t);
     graph_free(g);
     arena_free(a);

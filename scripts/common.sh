@@ -4,7 +4,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
 # Debian 12 and Ubuntu 24.04; installed only when something is missing.
-packages="gcc cmake ninja-build pkg-config python3 python3-venv protobuf-c-compiler libprotobuf-c-dev libjansson-dev libzip-dev zlib1g-dev libsqlite3-dev libxxhash-dev libpcre2-dev libcmocka-dev"
+packages="gcc cmake ninja-build pkg-config python3 python3-venv protobuf-c-compiler libprotobuf-c-dev libjansson-dev libzip-dev zlib1g-dev libsqlite3-dev libxxhash-dev libpcre2-dev libsodium-dev libcmocka-dev"
 
 install_packages() {
     local missing=() p
@@ -13,7 +13,7 @@ install_packages() {
     done
     [ ${#missing[@]} -eq 0 ] && return
     # What is there by other means (a compiler that somebody built) counts too.
-    if type gcc cmake ninja pkg-config python3 protoc-c >/dev/null 2>&1 && pkg-config --exists libprotobuf-c jansson libzip zlib sqlite3 libxxhash libpcre2-8 cmocka && python3 -c 'import ensurepip, venv'; then return; fi
+    if type gcc cmake ninja pkg-config python3 protoc-c >/dev/null 2>&1 && pkg-config --exists libprotobuf-c jansson libzip zlib sqlite3 libxxhash libpcre2-8 libsodium cmocka && python3 -c 'import ensurepip, venv'; then return; fi
     apt_update
     apt_install "${missing[@]}"
 }

@@ -21,7 +21,7 @@
 #include "backends/cache.h"
 #include "backends/cpu/library.h"
 #include "common/clock.h"
-#include "graph/base/hash.h"
+#include "backends/seal.h"
 #include "graph/base/parallel.h"
 
 enum { MAX_BATCH = 48 };                /* kernels of a translation unit */
@@ -43,7 +43,7 @@ Item *build_named(Build *b, const char *hash)
 static Item *add_item(Build *b, Text *text)
 {
     char hash[33];
-    hash_text(hash, XXH3_128bits_withSeed(text->s, text->len, b->cc.identity));
+    seal_name(hash, b->cc.identity, text->s, text->len);
     Item *i = build_named(b, hash);
     if (i->text.s) text_free(text);
     else i->text = *text;
@@ -160,7 +160,7 @@ static TgStatus batch_load(Build *b, const Job *job, Item *const *missing, uint3
     size_t size;
     char entry[33];
     TRY(job_read(&bytes, &size, job));
-    hash_text(entry, XXH3_128bits(bytes, size));
+    seal_name(entry, 0, bytes, size);
     if ((library = library_open(b->code, bytes, size))) {
         build_library(b, entry, library);
         cache_put(b->cache_dir, "cpu", entry, bytes, size);

@@ -6,7 +6,7 @@
 #include "backends/cache.h"
 #include "backends/cuda/cuda.h"
 #include "common/clock.h"
-#include "graph/base/hash.h"
+#include "backends/seal.h"
 #include "graph/base/memory.h"
 
 enum { STATIC_SHARED_BYTES = 48 << 10 };        /* more must be requested, by function */
@@ -17,8 +17,7 @@ static void make_key(Job *j, const Device *d)
 {
     Text t = { 0 };
     text_add(&t, "%s %d\n%s", d->arch, d->compiler, j->source.s);
-    XXH128_hash_t h = XXH3_128bits(t.s, t.len);
-    hash_text(j->key, h);
+    seal_name(j->key, 0, t.s, t.len);
     text_free(&t);
 }
 

@@ -6,7 +6,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "graph/base/hash.h"
+#include "backends/seal.h"
 #include "sched/plan_serial.h"
 
 /* ---- which build this is ---- */
@@ -296,8 +296,7 @@ bool kept_key(KeptKey out, const ProgramMaker *k, const TgTensor *input, uint32_
     for (uint32_t i = 0; i < m->graph.ninput; i++) text_add(&t, "\n<%s", m->graph.input[i].name);
     for (uint32_t i = 0; i < m->graph.noutput; i++) text_add(&t, "\n>%s", m->graph.output[i].name);
     for (uint32_t i = 0; i < nport; i++) add_input(&t, f, i, &input[i]);
-    XXH128_hash_t h = XXH3_128bits(t.s, t.len);
-    hash_text(out, h);
+    seal_name(out, 0, t.s, t.len);
     text_free(&t);
     return id.size > 0;
 }

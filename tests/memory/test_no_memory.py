@@ -150,9 +150,11 @@ def main():
                 if compiler.startswith("own") and not has_own():
                     continue                                                    # said below
                 tries = str(max(1, int(TRIES) // share) if int(TRIES) else 0)
-                run = subprocess.run([program, device, compiler, tries, SEED, path], env=env, stderr=subprocess.PIPE, text=True)
+                run = subprocess.run([program, device, compiler, tries, SEED, path], env=env,
+                                     stderr=subprocess.PIPE, text=True)
                 if run.returncode:
-                    failed.append(f"{make.__name__} on {device} {compiler}: exit {run.returncode}, {run.stderr.strip()[-2000:]}")
+                    why = f"exit {run.returncode}: {run.stderr[-2000:]}"
+                    failed.append(f"{make.__name__} on {device} {compiler}: {why}")
     if not has_own():
         print("skipped: own, this processor has no AVX2")
     print("\n".join([*failed, f"{len(MODELS)} models, {len(failed)} failed, seed {SEED}"]))

@@ -63,11 +63,79 @@ static void damage_is_a_miss(void **state)
     cache_put("/proc/no-such-place", "kind", "d", "x", 1);
 }
 
+static void make_secret(const char *path, unsigned char first, mode_t mode)
+{
+    unsigned char bytes[32] = { first };
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, sizeof bytes, f), sizeof bytes);
+    fclose(f);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
 static void count(void *user, const CacheFile *f)
 {
     int64_t *n = user;
     n[0]++;
     n[1] += f->good;
+}
+
+static bool is_there(const char *kind, const char *key)
+{
+    void *got = NULL;
+    size_t n;
+    bool there = cache_get(&got, &n, dir, kind, key);
+    mem_free(got);
+    return there;
+}
+
+/* What another secret sealed, or this one for another name, is a miss; so is all where others may read the secret. */
+static void foreign_is_a_miss(void **state)
+{
+    (void)state;
+    char from[200], to[200], secret[200];
+    struct stat st;
+    snprintf(from, sizeof from, "%s/kind/e", dir);
+    snprintf(to, sizeof to, "%s/kind/f", dir);
+    snprintf(secret, sizeof secret, "%s/secret", dir);
+    cache_put(dir, "kind", "e", "some bytes", 10);
+    assert_int_equal(stat(secret, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_true(is_there("kind", "e"));
+    assert_int_equal(rename(from, to), 0);
+    assert_false(is_there("kind", "f"));
+    cache_put(dir, "kind", "e", "some bytes", 10);
+    assert_int_equal(unlink(secret), 0);
+    assert_false(is_there("kind", "e"));
+    make_secret(secret, 1, 0600);
+    assert_false(is_there("kind", "e"));
+    cache_put(dir, "kind", "e", "some bytes", 10);
+    assert_true(is_there("kind", "e"));
+    make_secret(secret, 1, 0644);
+    assert_false(is_there("kind", "e"));
+    cache_put(dir, "kind", "g", "some bytes", 10);              /* and nothing is stored */
+    make_secret(secret, 1, 0600);
+    assert_true(is_there("kind", "e"));
+    assert_false(is_there("kind", "g"));
+}
+
+/* What another version stored is a miss, which prune removes. */
+static void old_ones_go(void **state)
+{
+    (void)state;
+    char path[200];
+    int64_t n[2] = { 0 };
+    cache_put(dir, "kind", "old", "some bytes", 10);
+    snprintf(path, sizeof path, "%s/kind/old", dir);
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fwrite("tgcache2", 1, 8, f), 8);
+    fclose(f);
+    assert_false(is_there("kind", "old"));
+    cache_prune(dir, INT64_MAX);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_true(cache_walk(dir, CACHE_ALL, count, n));
+    assert_int_equal(n[0], n[1]);
 }
 
 /* What was used last stays; what is damaged goes first; what is not ours to begin with is left alone. */
@@ -149,6 +217,7 @@ static int make(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(round_trip), cmocka_unit_test(damage_is_a_miss),
-                                        cmocka_unit_test(grows_no_further), cmocka_unit_test(leftovers_go) };
+                                        cmocka_unit_test(foreign_is_a_miss), cmocka_unit_test(grows_no_further),
+                                        cmocka_unit_test(old_ones_go), cmocka_unit_test(leftovers_go) };
     return cmocka_run_group_tests(tests, make, clean);
 }
