@@ -5,8 +5,9 @@
  * will be packed; not depending: a broadcast; else a gather). A contraction then gets a tile of MR x NV vector
  * accumulators: NV along the vector axis, MR along an output axis on which the vector operand does not depend, as many
  * as the registers hold, with the least padding. Other kernels get lanes and a few replicas; row statistics get lanes
- * along their reduce and along their output. Constants that vary along the lanes are packed. The outermost loop that
- * balances is shared among threads.
+ * along their reduce and along their output; of the ways in which a sum's lanes can lie, the estimate may choose
+ * another than the first. Constants that vary along the lanes are packed. The outermost loop that balances is shared
+ * among threads.
  */
 #include <string.h>
 
@@ -357,7 +358,7 @@ static void best_of_rows(Trial *p, const Kernel *k)
     *p->out = best;
 }
 
-/* ---- few columns ---- */
+/* ---- forms of a sum ---- */
 
 enum { FEW = 16, ROWS = 4 };            /* columns, at most; rows of them at a time */
 
@@ -377,7 +378,38 @@ static int narrow_columns(const Trial *p, int reduce)
     return column;
 }
 
-static void rows_at_a_time(Trial *p, int column, int reduce)
+/* How the lanes of a sum (a maximum) lie; out: an output axis, or -1. */
+typedef void Form(Trial *p, int reduce, int out);
+
+static void terms_in_lanes(Trial *p, int reduce, int out)
+{
+    (void)out;
+    reduce_lanes(p, reduce, false);
+    sum_between(p, reduce);
+}
+
+static void one_vector(Trial *p, int reduce, int out)
+{
+    (void)out;
+    reduce_lanes(p, reduce, true);
+}
+
+static void outs_in_lanes(Trial *p, int reduce, int out)
+{
+    (void)reduce;
+    unroll_small(p, SHORT);
+    lanes_on(p, out, 4);
+}
+
+static void outs_in_vector(Trial *p, int reduce, int out)
+{
+    (void)reduce;
+    unroll_small(p, SHORT);
+    lanes_on(p, out, 1);
+}
+
+/* Four rows of few columns have sums of their own: else each sum waits for its last step. */
+static void rows_at_a_time(Trial *p, int reduce, int column)
 {
     cpu_padto(p, reduce, ROWS);
     cpu_split(p, reduce, ROWS, AXIS_UNROLL);
@@ -385,34 +417,45 @@ static void rows_at_a_time(Trial *p, int column, int reduce)
     else lanes_on(p, column, 4);
 }
 
-/* Whole vectors that take a gate, as there are no whole fours of rows: are they better than lanes along the rows? (The
- * greatest of 100 x 1001 x 2: 0.036 ms, 0.087; the sums of 1000 x 1001 x 2: 0.55, 0.36.) */
-static bool gates_pay(Trial *p, const Kernel *k, int column, int reduce)
+/* The first, unless the estimate is sure that another is better: terms or what follows the sum may be costly. */
+static void best_form(Trial *p, const Kernel *k, Form *const *form, int n, int reduce, int out)
 {
-    double cost[2];
-    for (int gated = 0; gated < 2; gated++) {
+    double least = 0, cost;
+    int best = 0;
+    for (int f = 0; f < n; f++) {
         trial_again(p, k);
         compute_once(p);
-        if (gated) rows_at_a_time(p, column, reduce);
-        else reduce_lanes(p, reduce, false), sum_between(p, reduce);
+        form[f](p, reduce, out);
         cpu_share(p, -1);
-        cost[gated] = estimate(p, TEXT_MOST);
+        cost = estimate(p, TEXT_MOST);
+        if (f && cost >= least * (best ? 1 : sure)) continue;
+        least = cost;
+        best = f;
     }
     trial_again(p, k);
     compute_once(p);
-    return cost[1] < cost[0];
+    form[best](p, reduce, out);
 }
 
-/* Few columns that are reduced make few sums, each of which waits for its last step: four rows at a time have sums of
- * their own. Two or three columns of four rows are whole vectors (1000 x 100 x n, the greatest: of 2, 0.22 ms, now
- * 0.06; of 3, 0.15, 0.04; of 4, 0.11, 0.03; of 7, 0.11, 0.05). */
+/* (1000 x 100 x n, the greatest: of 2, 0.22 ms, in rows 0.06; of 3, 0.15, 0.04; of 4, 0.11, 0.03; of 7, 0.11, 0.05.
+ * Sums of exponentials of 400 x 100 x n, in rows and with terms in lanes: of 2, 0.29, 0.014; of 5, 0.10, 0.06.) */
 static bool few_columns(Trial *p, const Kernel *k, int reduce)
 {
+    static Form *const form[] = { rows_at_a_time, terms_in_lanes, one_vector };
     int column = reduce >= 0 && p->naxis == p->nout + 1 ? narrow_columns(p, reduce) : -1;
     int64_t n = column < 0 ? 0 : p->size[column], rows = reduce < 0 ? 0 : p->size[reduce];
     if (n < 2 || n >= FEW || rows <= SHORT || is_symbolic(p, column) || is_symbolic(p, reduce)) return false;
-    if (n < 4 && rows % ROWS && !gates_pay(p, k, column, reduce)) return false;
-    rows_at_a_time(p, column, reduce);
+    best_form(p, k, form, 3, reduce, column);
+    return true;
+}
+
+/* Lanes along the terms, if they cost less there; along outputs where what follows the sum is what counts. */
+static bool sum_in_lanes(Trial *p, const Kernel *k, int reduce, int out)
+{
+    static Form *const form[] = { terms_in_lanes, outs_in_lanes, outs_in_vector };
+    if (reduce < 0 || !cpu_sums_in_lanes(p, reduce, out)) return false;
+    if (out < 0 || is_symbolic(p, out) || is_symbolic(p, reduce)) terms_in_lanes(p, reduce, out);
+    else best_form(p, k, form, 3, reduce, out);
     return true;
 }
 
@@ -485,7 +528,7 @@ static void cpu(Trial *p, const Kernel *k)
     else if (row >= 0) lanes_on(p, row, 2);
     else if (has_rows) statistics(p, kept, false, false);
     else if (few_columns(p, k, reduce)) { }
-    else if (reduce >= 0 && cpu_sums_in_lanes(p, reduce, out)) reduce_lanes(p, reduce, false), sum_between(p, reduce);
+    else if (sum_in_lanes(p, k, reduce, out)) { }
     else if (move_block(p)) { }
     else if (out >= 0 && cpu_worth_lanes(p, out)) {
         unroll_small(p, SHORT);

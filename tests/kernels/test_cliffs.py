@@ -347,6 +347,18 @@ text = dump([helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]), helper.ma
              helper.make_node("Exp", ["r"], ["y"])], [197, 1887], {"s": np.array([-1])}, "plan")
 check("what is turned and made flat", " e_1887_197_" in text)
 
+# Terms of few columns that are costly are computed in whole vectors of a column, not two at a time.
+for few in (2, 5):
+    text = dump([helper.make_node("Erf", ["x"], ["e"]), helper.make_node("ReduceSum", ["e", "a"], ["y"])], [49, 916, few],
+                {"a": np.array([1])}, "optimize")
+    check(f"costly terms of {few} columns have lanes", re.search(r"SPLIT 2 (8|16) UNROLL", text))
+
+# What is costly behind a sum counts too: rows are in lanes, else it is computed scalar by scalar.
+text = dump([helper.make_node("ReduceMax", ["x", "a"], ["m"], keepdims=0), helper.make_node("Erf", ["m"], ["e"]),
+             helper.make_node("Erf", ["e"], ["f"]), helper.make_node("Erf", ["f"], ["y"])], [50432, 64],
+            {"a": np.array([1])}, "optimize")
+check("what is costly behind a sum has lanes", re.search(r"SPLIT 0 (8|16) UPCAST", text))
+
 # The greatest of two columns: four rows are a vector, though the last four are not whole.
 text = dump([helper.make_node("ReduceMax", ["x", "a"], ["y"])], [100, 1001, 2], {"a": np.array([1])}, "optimize")
 check("two columns of rows that are no whole fours", "SPLIT 1 2 UPCAST" in text)
