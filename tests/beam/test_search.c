@@ -117,7 +117,7 @@ static SearchReport search(Case *c, double seconds)
                         .count = &count,
                         .n = 1,
                         .seconds = seconds,
-                        .patience_s = 0.3,
+                        .patience_s = fmin(seconds / 4, 1),          /* enough for a machine with other load */
                         .beam = 4,
                         .verbose = getenv("SEARCH_VERBOSE") ? atoi(getenv("SEARCH_VERBOSE")) : 0 };
     assert_int_equal(search_run(&r, &o), TG_OK);
