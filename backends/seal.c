@@ -25,6 +25,11 @@ static bool secret_path(char *out, const char *dir)
     return dir && snprintf(out, PATH_MAX, "%s/secret", dir) < PATH_MAX - 8;
 }
 
+static bool is_private(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 077) && st->st_size == sizeof(Secret);
+}
+
 static bool same_file(const Identity *a, const struct stat *st)
 {
     return a->device == st->st_dev && a->number == st->st_ino && a->changed.tv_sec == st->st_ctim.tv_sec &&
@@ -36,8 +41,7 @@ static bool read_secret(Secret *out, Identity *of, const char *path)
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return false;
-    bool good = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077) &&
-        st.st_size == sizeof *out && read(fd, out, sizeof *out) == sizeof *out;
+    bool good = !fstat(fd, &st) && is_private(&st) && read(fd, out, sizeof *out) == sizeof *out;
     close(fd);
     if (good) *of = (Identity){ st.st_dev, st.st_ino, st.st_ctim };
     return good;
@@ -53,7 +57,7 @@ static bool find_secret(Secret *out, const char *dir)
     struct stat st;
     if (!secret_path(path, dir)) return false;
     pthread_mutex_lock(&lock);
-    bool good = known && !lstat(path, &st) && same_file(&last, &st);
+    bool good = known && !lstat(path, &st) && is_private(&st) && same_file(&last, &st);
     if (!good) good = known = read_secret(&kept, &last, path);
     if (good) *out = kept;
     pthread_mutex_unlock(&lock);

@@ -378,39 +378,28 @@ static int narrow_columns(const Trial *p, int reduce)
     return column;
 }
 
-/* How the lanes of a sum (a maximum) lie; out: an output axis, or -1. */
-typedef void Form(Trial *p, int reduce, int out);
+/* How the lanes of a sum (a maximum) lie, in one vector at a time or several; out: an output axis, or -1. */
+typedef void FormFn(Trial *p, int reduce, int out, bool single);
+typedef struct { FormFn *apply; bool single; } Form;
 
-static void terms_in_lanes(Trial *p, int reduce, int out)
+static void terms_in_lanes(Trial *p, int reduce, int out, bool single)
 {
     (void)out;
-    reduce_lanes(p, reduce, false);
-    sum_between(p, reduce);
+    reduce_lanes(p, reduce, single);
+    if (!single) sum_between(p, reduce);
 }
 
-static void one_vector(Trial *p, int reduce, int out)
-{
-    (void)out;
-    reduce_lanes(p, reduce, true);
-}
-
-static void outs_in_lanes(Trial *p, int reduce, int out)
+static void outs_in_lanes(Trial *p, int reduce, int out, bool single)
 {
     (void)reduce;
     unroll_small(p, SHORT);
-    lanes_on(p, out, 4);
-}
-
-static void outs_in_vector(Trial *p, int reduce, int out)
-{
-    (void)reduce;
-    unroll_small(p, SHORT);
-    lanes_on(p, out, 1);
+    lanes_on(p, out, single ? 1 : 4);
 }
 
 /* Four rows of few columns have sums of their own: else each sum waits for its last step. */
-static void rows_at_a_time(Trial *p, int reduce, int column)
+static void rows_at_a_time(Trial *p, int reduce, int column, bool single)
 {
+    (void)single;
     cpu_padto(p, reduce, ROWS);
     cpu_split(p, reduce, ROWS, AXIS_UNROLL);
     if (p->size[column] < 4) cpu_split(p, column, p->size[column], AXIS_UPCAST);
@@ -418,14 +407,14 @@ static void rows_at_a_time(Trial *p, int reduce, int column)
 }
 
 /* The first, unless the estimate is sure that another is better: terms or what follows the sum may be costly. */
-static void best_form(Trial *p, const Kernel *k, Form *const *form, int n, int reduce, int out)
+static void best_form(Trial *p, const Kernel *k, const Form *form, int n, int reduce, int out)
 {
     double least = 0, cost;
     int best = 0;
     for (int f = 0; f < n; f++) {
         trial_again(p, k);
         compute_once(p);
-        form[f](p, reduce, out);
+        form[f].apply(p, reduce, out, form[f].single);
         cpu_share(p, -1);
         cost = estimate(p, TEXT_MOST);
         if (f && cost >= least * (best ? 1 : sure)) continue;
@@ -434,14 +423,14 @@ static void best_form(Trial *p, const Kernel *k, Form *const *form, int n, int r
     }
     trial_again(p, k);
     compute_once(p);
-    form[best](p, reduce, out);
+    form[best].apply(p, reduce, out, form[best].single);
 }
 
 /* (1000 x 100 x n, the greatest: of 2, 0.22 ms, in rows 0.06; of 3, 0.15, 0.04; of 4, 0.11, 0.03; of 7, 0.11, 0.05.
  * Sums of exponentials of 400 x 100 x n, in rows and with terms in lanes: of 2, 0.29, 0.014; of 5, 0.10, 0.06.) */
 static bool few_columns(Trial *p, const Kernel *k, int reduce)
 {
-    static Form *const form[] = { rows_at_a_time, terms_in_lanes, one_vector };
+    static const Form form[] = { { rows_at_a_time, false }, { terms_in_lanes, false }, { terms_in_lanes, true } };
     int column = reduce >= 0 && p->naxis == p->nout + 1 ? narrow_columns(p, reduce) : -1;
     int64_t n = column < 0 ? 0 : p->size[column], rows = reduce < 0 ? 0 : p->size[reduce];
     if (n < 2 || n >= FEW || rows <= SHORT || is_symbolic(p, column) || is_symbolic(p, reduce)) return false;
@@ -452,9 +441,9 @@ static bool few_columns(Trial *p, const Kernel *k, int reduce)
 /* Lanes along the terms, if they cost less there; along outputs where what follows the sum is what counts. */
 static bool sum_in_lanes(Trial *p, const Kernel *k, int reduce, int out)
 {
-    static Form *const form[] = { terms_in_lanes, outs_in_lanes, outs_in_vector };
+    static const Form form[] = { { terms_in_lanes, false }, { outs_in_lanes, false }, { outs_in_lanes, true } };
     if (reduce < 0 || !cpu_sums_in_lanes(p, reduce, out)) return false;
-    if (out < 0 || is_symbolic(p, out) || is_symbolic(p, reduce)) terms_in_lanes(p, reduce, out);
+    if (out < 0 || is_symbolic(p, out) || is_symbolic(p, reduce)) terms_in_lanes(p, reduce, out, false);
     else best_form(p, k, form, 3, reduce, out);
     return true;
 }
@@ -531,8 +520,7 @@ static void cpu(Trial *p, const Kernel *k)
     else if (sum_in_lanes(p, k, reduce, out)) { }
     else if (move_block(p)) { }
     else if (out >= 0 && cpu_worth_lanes(p, out)) {
-        unroll_small(p, SHORT);
-        lanes_on(p, out, p->reduces ? 4 : 1);
+        outs_in_lanes(p, reduce, out, !p->reduces);
         if (!p->reduces) share_loads(p, out);
     } else unroll_small(p, SHORT);
     cpu_share(p, -1);

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <xxhash.h>
+
 #include "graph/base/memory.h"
 #include "graph/base/parallel.h"
 #include "sched/sched.h"

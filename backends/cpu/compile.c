@@ -20,8 +20,8 @@
 
 #include "backends/cache.h"
 #include "backends/cpu/library.h"
-#include "common/clock.h"
 #include "backends/seal.h"
+#include "common/clock.h"
 #include "graph/base/parallel.h"
 
 enum { MAX_BATCH = 48 };                /* kernels of a translation unit */

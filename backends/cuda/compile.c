@@ -5,8 +5,8 @@
 
 #include "backends/cache.h"
 #include "backends/cuda/cuda.h"
-#include "common/clock.h"
 #include "backends/seal.h"
+#include "common/clock.h"
 #include "graph/base/memory.h"
 
 enum { STATIC_SHARED_BYTES = 48 << 10 };        /* more must be requested, by function */
