@@ -185,7 +185,7 @@ U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const
     uint32_t s = uop_rank(x) - 2, n = 0;
     int64_t kernel[RANK_MAX], order[RANK_MAX], axes[RANK_MAX];
     U d[RANK_MAX], ng = uop_index(g, groups), one = uop_index(g, 1);
-    if (uop_rank(x) < 3 || uop_rank(w) != uop_rank(x) || 3 * s + 4 > RANK_MAX)
+    if (uop_rank(x) < 2 || uop_rank(w) != uop_rank(x) || 3 * s + 4 > RANK_MAX)
         return graph_fail(g, "conv: ranks %u and %u", uop_rank(x), uop_rank(w));
     if (!uop_static(w)) return graph_fail_code(g, TG_UNSUPPORTED, "conv: a weight of symbolic size");
     if (groups < 1 || uop_size(w, 0) % groups || uop_dim(x, 1) != dim_mul(g, uop_dim(w, 1), ng))

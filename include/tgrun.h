@@ -111,8 +111,19 @@ typedef struct {
                     frontend/session/step.c; 0: not known, and of an input */
     TgType rounded; /**< of an output: the narrower type whose numbers it holds (a cast of f16 to f32); 0: none is
                        known, and of an input */
-    int64_t reserved[8];
+    int64_t sparse; /**< 1: the model says that the tensor is sparse; it is given, and made, dense */
+    const char *const *denotation; /**< [rank] what each axis means in the model's words, "DATA_BATCH", or "" */
+    int64_t reserved[6];
 } TgPort;
+
+/** Data in the caller's memory that take the place of what a model's file says; one of the two names is given. */
+typedef struct {
+    const char *initializer; /**< of the model's graph, not of a subgraph, nor sparse or of strings */
+    const char *file;        /**< the `location` of external data, which need not be there then */
+    TgTensor value;          /**< of an initializer, of its type and shape; of a file, data and size_bytes count. The
+                                caller's as long as the session and those that share with it live */
+    int64_t reserved[4];
+} TgData;
 
 typedef enum { TG_PRECISION_EXACT, TG_PRECISION_SPLIT, TG_PRECISION_FAST } TgPrecision;
 
@@ -163,7 +174,10 @@ typedef struct {
      * divided; NULL: likewise, and ranks divide nothing.
      * Results may differ in last bits. A batch that is divided does not stay variable. */
     const char *shard;
-    int64_t reserved[26];
+    const TgData *data;  /**< [data_count], read when the session is opened; one that the model does not read is refused
+                            (TG_BAD_INPUT). NULL: everything is the file's. Not of a compiled model, nor with ranks */
+    int64_t data_count;
+    int64_t reserved[24];
 } TgOptions;
 
 /** What a session has done and holds; times in seconds, sizes in bytes. */

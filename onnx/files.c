@@ -34,11 +34,13 @@ enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, MAX_FILES = 40
 #define DIGEST_STEP ((size_t)8 << 20)
 
 typedef struct Block { struct Block *next; void *p; } Block;
+/* mapped: by this, or by somebody who maps it as long; else it is anybody's memory */
+typedef struct { Bytes bytes; bool mapped, read; } File;
 struct Files {
     Arena *arena;
     /* the folder of the path, and, when the path is a link, the folder of what it leads to; -1: none */
     int folder, store;
-    Map map;                /* name -> Bytes; "" is the model itself */
+    Map map;                /* name -> File; "" is the model itself */
     bool borrowed;          /* the mappings are somebody else's */
     const char *known;      /* the digest, where nothing must be read for it; or NULL */
     Block *blocks;
@@ -64,8 +66,8 @@ void files_free(Files *f)
 {
     if (!f) return;
     for (uint32_t k = 0; k < f->map.count && !f->borrowed; k++) {
-        Bytes *b = f->map.entry[k].value;
-        if (b->size) munmap((void *)b->data, b->size);
+        const File *file = f->map.entry[k].value;
+        if (file->mapped && file->bytes.size) munmap((void *)file->bytes.data, file->bytes.size);
     }
     for (Block *b = f->blocks; b; b = b->next) free(b->p);
     if (f->folder >= 0) close(f->folder);
@@ -82,7 +84,7 @@ static TgStatus map_fd(Bytes *out, Files *f, int fd, size_t size, const char *na
 {
     Undo undo;
     undo_push(&undo, undo_open, &fd);
-    Bytes *kept = NEW(f->arena, Bytes);                     /* of no size until it is mapped */
+    File *kept = NEW(f->arena, File);                       /* of no size until it is mapped */
     map_puts(&f->map, name, kept);
     undo_pop(&undo);
     void *p = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
@@ -90,7 +92,8 @@ static TgStatus map_fd(Bytes *out, Files *f, int fd, size_t size, const char *na
     close(fd);
     if (p == MAP_FAILED)
         return fail(error == ENOMEM ? TG_LIMIT : TG_BAD_MODEL, "cannot be mapped: %s", strerror(error));
-    *out = *kept = (Bytes){ p, size };
+    *out = (Bytes){ p, size };
+    *kept = (File){ *out, .mapped = true, .read = true };
     return TG_OK;
 }
 
@@ -145,19 +148,41 @@ TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint3
     undo_push(&undo, files_undo, *out);
     (*out)->borrowed = true;
     (*out)->known = arena_strdup(arena, digest);
-    for (uint32_t k = 0; k < n; k++)
-        map_puts(&(*out)->map, arena_strdup(arena, file[k].name),
-                 arena_copy(arena, &file[k].bytes, sizeof file[k].bytes));
+    for (uint32_t k = 0; k < n; k++) {
+        const File one = { file[k].bytes, .mapped = true };
+        map_puts(&(*out)->map, arena_strdup(arena, file[k].name), arena_copy(arena, &one, sizeof one));
+    }
     undo_pop(&undo);
     return TG_OK;
+}
+
+void files_give(Files *f, const char *name, Bytes bytes)
+{
+    const File one = { bytes, .mapped = false };
+    map_puts(&f->map, arena_strdup(f->arena, name), arena_copy(f->arena, &one, sizeof one));
+}
+
+bool files_given(const Files *f, const char *name, Bytes *out)
+{
+    File *file = map_gets(&f->map, name);
+    if (!file) return false;
+    file->read = true;
+    *out = file->bytes;
+    return true;
+}
+
+bool files_read(const Files *f, const char *name)
+{
+    const File *file = map_gets(&f->map, name);
+    return file && file->read;
 }
 
 bool files_at(const Files *f, uint32_t k, NamedBytes *out)
 {
     if (k >= f->map.count) return false;
     const MapEntry *e = &f->map.entry[k];
-    *out =
-        (NamedBytes){ arena_printf(f->arena, "%.*s", (int)e->key_len, (const char *)e->key), *(const Bytes *)e->value };
+    *out = (NamedBytes){ arena_printf(f->arena, "%.*s", (int)e->key_len, (const char *)e->key),
+                         ((const File *)e->value)->bytes };
     return true;
 }
 
@@ -227,8 +252,7 @@ static const char *bad_name(const char *name)
 TgStatus files_map(Bytes *out, Files *f, const char *name, const char *field)
 {
     struct stat st;
-    const Bytes *known = *name ? map_gets(&f->map, name) : NULL;
-    if (known) return *out = *known, TG_OK;
+    if (*name && *name != '/' && files_given(f, name, out)) return TG_OK;
     const char *why = bad_name(name);
     if (why) return refuse(field, name, why);
     if (f->folder < 0) return refuse(field, name, "cannot be looked for: the model has no folder");
@@ -261,15 +285,16 @@ void files_forget(const Files *f, Bytes bytes)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)bytes.data + page - 1) & ~(page - 1),
               last = ((uintptr_t)bytes.data + bytes.size) & ~(page - 1);
     for (uint32_t k = 0; k < f->map.count && first < last; k++) {
-        const Bytes *b = f->map.entry[k].value;
-        if (bytes.data >= b->data && bytes.data < b->data + b->size)
+        const File *file = f->map.entry[k].value;
+        const Bytes *b = &file->bytes;
+        if (file->mapped && bytes.data >= b->data && bytes.data < b->data + b->size)
             madvise((void *)first, last - first, MADV_DONTNEED);
     }
 }
 
 void files_forget_all(const Files *f)
 {
-    for (uint32_t k = 0; k < f->map.count; k++) files_forget(f, *(const Bytes *)f->map.entry[k].value);
+    for (uint32_t k = 0; k < f->map.count; k++) files_forget(f, ((const File *)f->map.entry[k].value)->bytes);
 }
 
 void files_digest(Files *f, Bytes bytes)

@@ -15,7 +15,12 @@ TgStatus files_open_memory(Files **out, Arena *arena, const char *folder);
 /* For what lies in memory whole: a model's external files, whose bytes outlive this. digest: of the model. */
 typedef struct { const char *name; Bytes bytes; } NamedBytes;
 TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint32_t n, const char *digest);
-/* the k-th of the mapped files, "" is the model itself; false: there are fewer */
+/* The file of this name is these bytes, which are somebody's who outlives this. A name that begins with / is no file's:
+ * what is given under it waits for files_given. */
+void files_give(Files *f, const char *name, Bytes bytes);
+bool files_given(const Files *f, const char *name, Bytes *out);
+bool files_read(const Files *f, const char *name);      /* has anybody read it? */
+/* the k-th of the files, "" is the model itself; false: there are fewer */
 bool files_at(const Files *f, uint32_t k, NamedBytes *out);
 void files_free(Files *f);
 void files_undo(void *files);           /* the same (undo_push) */

@@ -33,8 +33,18 @@ static TgStatus recognise(Bytes file, TgStatus otherwise)
     return otherwise;
 }
 
+static TgStatus build(Model *m, const Onnx__ModelProto *p, const TensorSource *source, const ModelData *given)
+{
+    Arena *scratch = arena_new();
+    TgStatus status = given ? model_data_give(source->files, scratch, given) : TG_OK;
+    if (status == TG_OK) status = model_build(m, p, source, scratch);
+    if (status == TG_OK && given) status = model_data_check(m, source->files, scratch, given);
+    arena_free(scratch);
+    return status;
+}
+
 /* Takes files. */
-static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const char *path)
+static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const char *path, const ModelData *given)
 {
     ProtobufCMessage *message;
     const Wire wire = { file, arena, TG_BAD_MODEL };
@@ -50,11 +60,7 @@ static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const 
     files_digest(files, file);
     TgStatus status = wire_unpack(&message, &wire, &onnx__model_proto__descriptor);
     if (status == TG_BAD_MODEL) status = recognise(file, status);
-    if (status == TG_OK) {
-        Arena *scratch = arena_new();
-        status = model_build(m, (const Onnx__ModelProto *)message, &source, scratch);
-        arena_free(scratch);
-    }
+    if (status == TG_OK) status = build(m, (const Onnx__ModelProto *)message, &source, given);
     undo_pop(&undo);
     if (status != TG_OK) return model_free(m), status;
     files_digest_hex(files, m->hash);
@@ -62,23 +68,23 @@ static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const 
     return TG_OK;
 }
 
-TgStatus model_load(Model **out, const char *path)
+TgStatus model_load(Model **out, const char *path, const ModelData *given)
 {
     Bytes file;
     Files *files;
     Arena *arena = arena_new();
     TgStatus status = files_open(&files, &file, arena, path);
-    if (status == TG_OK) return load(out, arena, files, file, path);
+    if (status == TG_OK) return load(out, arena, files, file, path, given);
     arena_free(arena);
     return status;
 }
 
-TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder)
+TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder, const ModelData *given)
 {
     Files *files;
     Arena *arena = arena_new();
     TgStatus status = size ? files_open_memory(&files, arena, folder) : fail(TG_BAD_MODEL, "is empty");
-    if (status == TG_OK) return load(out, arena, files, (Bytes){ data, size }, "");
+    if (status == TG_OK) return load(out, arena, files, (Bytes){ data, size }, "", given);
     arena_free(arena);
     return status;
 }
@@ -91,7 +97,7 @@ TgStatus model_load_files(Model **out, const ModelFile *model, const ModelFile *
     for (uint32_t k = 0; k < n; k++)
         named[k] = (NamedBytes){ external[k].name, { external[k].data, external[k].size_bytes } };
     TgStatus status = files_open_all(&files, arena, named, n, hash);
-    if (status == TG_OK) return load(out, arena, files, (Bytes){ model->data, model->size_bytes }, "");
+    if (status == TG_OK) return load(out, arena, files, (Bytes){ model->data, model->size_bytes }, "", NULL);
     arena_free(arena);
     return status;
 }

@@ -7,6 +7,12 @@
 /* ModelProto -> Model. scratch: what is needed only while loading. */
 TgStatus model_build(Model *m, const Onnx__ModelProto *p, const TensorSource *source, Arena *scratch);
 
+/* data.c: what is given in place of the file's own data becomes files that lie in memory; this one is an initializer's.
+ * Afterwards: of the types and shapes of the model, and all of it was read. */
+TgStatus model_data_give(Files *files, Arena *arena, const ModelData *data);
+const char *model_data_name(Arena *arena, const char *initializer);
+TgStatus model_data_check(const Model *m, const Files *files, Arena *scratch, const ModelData *data);
+
 /* sharding.c: before nodes, and of each */
 TgStatus configurations_build(Model *m, const Onnx__ModelProto *p);
 TgStatus shardings_build(const Model *m, Node *n, const Onnx__NodeProto *p);

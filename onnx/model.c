@@ -40,6 +40,7 @@ static TgStatus build_dims(Build *b, ValueDef *v, const Onnx__TensorShapeProto *
     for (size_t k = 0; k < p->n_dim; k++) {
         const Onnx__TensorShapeProto__Dimension *d = p->dim[k];
         dim[k].size = -1;
+        dim[k].denotation = text(d->denotation);
         if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
             dim[k].symbol = *d->dim_param ? d->dim_param : NULL;
         if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) dim[k].size = d->dim_value;
@@ -83,7 +84,7 @@ static TgStatus build_type(Build *b, ValueDef *v, const Onnx__TypeProto *p, uint
                                        [ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE] = VALUE_SEQUENCE,
                                        [ONNX__TYPE_PROTO__VALUE_MAP_TYPE] = VALUE_MAP,
                                        [ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE] = VALUE_OPTIONAL,
-                                       [ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE] = VALUE_SPARSE };
+                                       [ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE] = VALUE_TENSOR };
     v->rank = -1;
     v->kind = VALUE_UNKNOWN;
     if (!p || p->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET || p->value_case == ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE)
@@ -92,11 +93,11 @@ static TgStatus build_type(Build *b, ValueDef *v, const Onnx__TypeProto *p, uint
     if (v->kind == VALUE_SEQUENCE) return build_inside(b, v, p->sequence_type->elem_type, depth);
     if (v->kind == VALUE_OPTIONAL) return build_inside(b, v, p->optional_type->elem_type, depth);
     if (v->kind == VALUE_MAP) return build_map(b, v, p->map_type, depth);
-    bool tensor = v->kind == VALUE_TENSOR;
-    v->type = tensor ? p->tensor_type->elem_type : p->sparse_tensor_type->elem_type;
+    v->sparse = p->value_case == ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE;
+    v->type = v->sparse ? p->sparse_tensor_type->elem_type : p->tensor_type->elem_type;
     if (v->type && !type_known(v->type))
         return fail_at(TG_BAD_MODEL, NULL, NULL, v->name, "element type %d is unknown", v->type);
-    return build_dims(b, v, tensor ? p->tensor_type->shape : p->sparse_tensor_type->shape);
+    return build_dims(b, v, v->sparse ? p->sparse_tensor_type->shape : p->tensor_type->shape);
 }
 
 /* Those of the list whose names are in `list`, or are not; NULL: no name is. */
@@ -288,6 +289,15 @@ static TgStatus build_nodes(Build *b, Body *body, Onnx__NodeProto *const *p, siz
     return TG_OK;
 }
 
+static TgStatus build_init(Build *b, const GraphDef *g, TensorDef *t, const Onnx__TensorProto *p, const Place *at)
+{
+    Bytes given;
+    bool main = g == &b->model->graph && b->source.files;
+    if (main && files_given(b->source.files, model_data_name(b->scratch, text(p->name)), &given))
+        return tensor_decode_given(t, &b->source, p, given, at);
+    return tensor_decode(t, &b->source, p, at);
+}
+
 static TgStatus build_inits(Build *b, GraphDef *g, const Onnx__GraphProto *p, const char ***names)
 {
     size_t n = p->n_initializer + p->n_sparse_initializer;
@@ -300,7 +310,7 @@ static TgStatus build_inits(Build *b, GraphDef *g, const Onnx__GraphProto *p, co
         const char *name = dense ? text(dense->name) : sparse->values ? text(sparse->values->name) : "";
         const Place at = { TG_BAD_MODEL, NULL, NULL, field };
         snprintf(field, sizeof field, "initializer '%.60s'", name);
-        TRY(dense ? tensor_decode(&t[k], &b->source, dense, &at)
+        TRY(dense ? build_init(b, g, &t[k], dense, &at)
                   : tensor_decode_sparse(&t[k], &b->source, sparse, &at));
         (*names)[k] = name;
     }

@@ -29,22 +29,23 @@ typedef enum {
     VALUE_SEQUENCE,
     VALUE_OPTIONAL,
     VALUE_MAP,
-    VALUE_SPARSE,
     VALUE_UNKNOWN,
     VALUE_ANY,
     VALUE_ROWS
 } ValueKind;
-typedef struct { int64_t size; const char *symbol; } DimDef;      /* size -1: free */
+/* size -1: free; denotation: what the axis means, "DATA_BATCH", or "" */
+typedef struct { int64_t size; const char *symbol, *denotation; } DimDef;
 /* inside: what a sequence or an optional holds, or a map's values, at most VALUE_DEPTH of them; their type and dim are
  * given outside too. type 0: unknown; rank -1: not declared. */
 enum { VALUE_DEPTH = 4 };
-/* key: type of a map's keys */
+/* key: type of a map's keys; sparse: a tensor that the model says is one, here dense */
 typedef struct ValueDef {
     const char *name;
     ValueKind kind;
     int32_t type, key, rank;
     const DimDef *dim;
     const struct ValueDef *inside;
+    bool sparse;
 } ValueDef;
 
 typedef enum {
@@ -139,10 +140,13 @@ typedef struct {
     Arena *arena;
 } Model;
 
-/* Loads and checks a file (onnx/load.c). Errors are one line without the file's name; the caller prefixes it. */
-TgStatus model_load(Model **out, const char *path);
+/* What is given in place of the file's own data (TgOptions.data). */
+typedef struct { const TgData *at; int64_t n; } ModelData;
+/* Loads and checks a file (onnx/load.c). Errors are one line without the file's name; the caller prefixes it. given
+ * NULL: nothing is. */
+TgStatus model_load(Model **out, const char *path, const ModelData *given);
 /* folder NULL: no external data. data must outlive the model. */
-TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder);
+TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder, const ModelData *given);
 /* The model and its external files in memory, whose digest is known (hash above); all of it outlives the model. */
 typedef struct { const char *name; const void *data; size_t size_bytes; } ModelFile;
 TgStatus model_load_files(Model **out, const ModelFile *model, const ModelFile *external, uint32_t n, const char *hash);

@@ -277,6 +277,22 @@ TgStatus tensor_decode(TensorDef *out, const TensorSource *s, const Onnx__Tensor
     return TG_OK;
 }
 
+TgStatus tensor_decode_given(TensorDef *out, const TensorSource *s, const Onnx__TensorProto *p, Bytes given,
+                             const Place *at)
+{
+    TRY(decode_header(out, s, p, at));
+    if (out->type == TG_STRING)
+        return fail_at(TG_UNSUPPORTED, NULL, NULL, at->field, "is of strings, which cannot be given");
+    if (given.size != out->size_bytes)
+        return fail_at(TG_BAD_INPUT, NULL, NULL, at->field, "%zu bytes are given; type and shape need %zu", given.size,
+                       out->size_bytes);
+    files_digest(s->files, (Bytes){ (const uint8_t *)out->name, strlen(out->name) + 1 });
+    files_digest(s->files, given);
+    if (given.size) adopt(out, s, given);
+    else out->data = arena_alloc(s->arena, 16);
+    return TG_OK;
+}
+
 /* The index of nonzero k: linear, or one number an axis. */
 static bool sparse_position(const TensorDef *dense, const TensorDef *index, size_t k, int64_t *out)
 {

@@ -25,6 +25,9 @@ void bits_pack(uint8_t *packed, const uint8_t *in, int64_t n, unsigned bits);   
 typedef struct { const Wire *wire; Files *files; Arena *arena; size_t dense_left; } TensorSource;
 #define DENSE_LIMIT ((size_t)256 << 20)
 TgStatus tensor_decode(TensorDef *out, const TensorSource *s, const Onnx__TensorProto *p, const Place *at);
+/* p has type and shape alone; these are its bytes, the caller's (TgData). */
+TgStatus tensor_decode_given(TensorDef *out, const TensorSource *s, const Onnx__TensorProto *p, Bytes given,
+                             const Place *at);
 /* A sparse tensor comes out dense. */
 TgStatus tensor_decode_sparse(TensorDef *out, TensorSource *s, const Onnx__SparseTensorProto *p, const Place *at);
 #endif

@@ -23,7 +23,7 @@ static const struct {
     const char *name;
     uint32_t depth;
 } unused[] = { { "doc_string", 2 },    { "metadata_props", 1 },        { "quantization_annotation", 0 },
-               { "training_info", 0 }, { "denotation", 0 } };
+               { "training_info", 0 } };
 
 typedef const ProtobufCFieldDescriptor Field;
 typedef struct {

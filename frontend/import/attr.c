@@ -77,6 +77,7 @@ const Attr *attr_typed(Graph *g, const Ctx *c, const char *name, AttrType type)
 {
     const Attr *a = attr_find(c, name);
     if (!a || a->type == type) return a;
+    if (a->type == ATTR_SPARSE_TENSOR && type == ATTR_TENSOR) return a;         /* it is dense here */
     fail_node(g, c, TG_BAD_MODEL, name, "is of type %s; wanted %s",
               (unsigned)a->type < 15 ? type_name[a->type] : "unknown", type_name[type]);
     return NULL;

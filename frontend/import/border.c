@@ -123,7 +123,6 @@ static TgStatus add_output(Outputs *o, TgTensor *to, const ValueDef *d, U v)
     bool wrap = d->kind == VALUE_OPTIONAL || kind == VALUE_OPTIONAL,
          fits = d->kind == kind || d->kind == VALUE_UNKNOWN || d->kind == VALUE_OPTIONAL ||
         (d->kind == VALUE_SEQUENCE && kind == VALUE_MAP);
-    if (d->kind == VALUE_SPARSE) return fail(TG_UNSUPPORTED, "output '%s' is sparse, which is not covered", o->name);
     if (is_rows(v) && d->kind != VALUE_UNKNOWN)
         return fail(TG_UNSUPPORTED, "output '%s' is a sequence whose length is a variable", o->name);
     if (!fits) return fail(TG_BAD_MODEL, "output '%s' is declared as %s; it is %s", o->name, name[d->kind], name[kind]);

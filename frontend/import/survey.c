@@ -33,17 +33,15 @@ static void survey_nodes(Survey *s, const Node *node, uint32_t n, const OpsetDef
     s->depth--;
 }
 
-static uint32_t survey_ports(Survey *s, const char *what, const ValueDef *v, uint32_t n,
-                             void (*emit)(void *user, const char *line), void *user)
+static uint32_t survey_inputs(Survey *s, const ValueDef *v, uint32_t n, void (*emit)(void *user, const char *line),
+                              void *user)
 {
     uint32_t found = 0;
     for (uint32_t k = 0; k < n; k++) {
-        if (*what == 'i' ? port_covered(&v[k]) : v[k].kind != VALUE_SPARSE) continue;
+        if (port_covered(&v[k])) continue;
         emit(user,
-             arena_printf(s->arena, "%s '%.80s' is %s, which is not covered", what, v[k].name,
-                          v[k].kind == VALUE_SPARSE        ? "sparse"
-                              : v[k].kind == VALUE_UNKNOWN ? "of no known type"
-                                                           : "of such a type"));
+             arena_printf(s->arena, "input '%.80s' is %s, which is not covered", v[k].name,
+                          v[k].kind == VALUE_UNKNOWN ? "of no known type" : "of such a type"));
         found++;
     }
     return found;
@@ -63,8 +61,7 @@ uint32_t import_unsupported(const Model *m, uint32_t *ports, void (*emit)(void *
         emit(user,
              arena_printf(s.arena, "%s is not covered: node%s %s%s", x->head, x->count > 1 ? "s" : "", x->names, rest));
     }
-    *ports = survey_ports(&s, "input", m->graph.input, m->graph.ninput, emit, user) +
-        survey_ports(&s, "output", m->graph.output, m->graph.noutput, emit, user);
+    *ports = survey_inputs(&s, m->graph.input, m->graph.ninput, emit, user);
     arena_free(s.arena);
     return count;
 }

@@ -115,18 +115,20 @@ static bool read_steps(Graph *g, const Ctx *c, U x, Window *w)
     return read_pads(g, c, x, w) && read_ceil(g, c, x, w);
 }
 
-static bool spatial_ok(Graph *g, const Ctx *c, U x, Window *w)
+/* least: 2, of a convolution, whose windows are then single values, or 3 */
+static bool spatial_ok(Graph *g, const Ctx *c, U x, uint32_t least, Window *w)
 {
     *w = (Window){ .n = uop_rank(x) - 2 };
-    if (uop_rank(x) < 3 || w->n > AXES_MAX)
-        return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 to %d", uop_rank(x), AXES_MAX + 2),
+    if (uop_rank(x) < least || w->n > AXES_MAX)
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted %u to %d", uop_rank(x), least,
+                         AXES_MAX + 2),
                false;
     return true;
 }
 
 static bool read_pool(Graph *g, const Ctx *c, U x, Window *w)
 {
-    if (!spatial_ok(g, c, x, w)) return false;
+    if (!spatial_ok(g, c, x, 3, w)) return false;
     if (!attr_find(c, "kernel_shape")) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "is missing"), false;
     if (!read_list(g, c, "kernel_shape", w->n, 1, 1, w->kernel) || !read_steps(g, c, x, w)) return false;
     for (uint32_t k = 0; k < w->n; k++) {
@@ -165,7 +167,7 @@ static U reduce_windows(Graph *g, Op op, U x, const Window *w)
 static bool conv_checks(Graph *g, const Ctx *c, U x, U f, Window *w, int64_t *groups)
 {
     int64_t shape[AXES_MAX];
-    if (!spatial_ok(g, c, x, w)) return false;
+    if (!spatial_ok(g, c, x, 2, w)) return false;
     if (uop_rank(f) != uop_rank(x))
         return fail_node(g, c, TG_BAD_MODEL, "W", "has rank %u, the input rank %u", uop_rank(f), uop_rank(x)), false;
     if (type_of(f) != type_of(x))

@@ -177,12 +177,14 @@ static void whole_range(Graph *g, U x, U out[3])
 }
 
 /** DynamicQuantizeLinear (ONNX 11).
- *  in   x f32     out  y u8, scale f32 (), zero point u8 ()
+ *  in   x f32, and f16 or bf16 as quantisers of such models write it
+ *  out  y u8, scale of x's type (), zero point u8 ()
  */
 U op_dynamic_quantize_linear(Graph *g, const Ctx *c)
 {
     U out[3];
-    whole_range(g, c->in[0], out);
+    whole_range(g, wide(g, c->in[0]), out);
+    out[1] = narrow(g, out[1], c->in[0]);
     return outputs(g, c, out, 3);
 }
 

@@ -222,6 +222,7 @@ static TgStatus take_options(TgSession *s, const SavedAbout *a)
     TgOptions *o = &s->options;
     if (o->opts) return compiled_fixed("opts");
     if (o->dims) return compiled_fixed("dims");
+    if (o->data_count) return compiled_fixed("data");
     if (o->tune_s > 0 || o->beam > 0) return compiled_fixed("tune");
     if (o->seed && o->seed != a->seed) return compiled_fixed("seed");
     if (o->precision != TG_PRECISION_EXACT && (int32_t)o->precision != a->precision) return compiled_fixed("precision");

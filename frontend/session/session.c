@@ -104,8 +104,9 @@ typedef struct { const char *path; const void *data; size_t size_bytes; const ch
 
 static TgStatus load_model(TgSession *s, const Opened *from)
 {
-    if (from->data) return model_load_bytes(&s->model, from->data, from->size_bytes, from->folder);
-    return bundle_is(from->path) ? compiled_open(s) : model_load(&s->model, from->path);
+    const ModelData given = { s->options.data, s->options.data_count };
+    if (from->data) return model_load_bytes(&s->model, from->data, from->size_bytes, from->folder, &given);
+    return bundle_is(from->path) ? compiled_open(s) : model_load(&s->model, from->path, &given);
 }
 
 static void undo_open(void *session) { tg_close(session); }
@@ -142,7 +143,8 @@ static TgStatus open_ranks(TgSession **out, const Opened *from, const TgOptions 
     bool ranked = ranks_wanted(options);
     TgSession *s = NULL;
     TgStatus status;
-    if (ranked && from->data) return fail(TG_UNSUPPORTED, "shard: ranks open a model by its file");
+    if (ranked && (from->data || (options && options->data_count)))
+        return fail(TG_UNSUPPORTED, "shard: ranks open a model by its file");
     RANKS_CALL(status, ranked,
                (&(RanksWork){ .call = RANKS_OPEN, .options = options, .text = from->path, .session = NULL }),
                open_any(&s, from, options));

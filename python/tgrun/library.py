@@ -18,7 +18,7 @@ class TgTensor(Structure):
 class TgPort(Structure):
     _fields_ = [("name", c_char_p), ("type", c_int), ("inside", c_int * MAX_INSIDE), ("rank", c_int32),
                 ("shape", c_int64 * MAX_RANK), ("symbol", c_char_p * MAX_RANK), ("step", c_double), ("rounded", c_int),
-                ("reserved", c_int64 * 8)]
+                ("sparse", c_int64), ("denotation", POINTER(c_char_p)), ("reserved", c_int64 * 6)]
 
 
 class TgModel(Structure):
@@ -28,6 +28,10 @@ class TgModel(Structure):
     ] + [("model_version", c_int64), ("ir_version", c_int64), ("reserved", c_int64 * 16)]
 
 
+class TgData(Structure):
+    _fields_ = [("initializer", c_char_p), ("file", c_char_p), ("value", TgTensor), ("reserved", c_int64 * 4)]
+
+
 class TgOptions(Structure):
     _fields_ = [("device", c_char_p), ("threads", c_int32), ("cpus", c_char_p), ("precision", c_int),
                 ("cache_dir", c_char_p), ("no_cache", c_int32), ("max_memory_bytes", c_int64), ("beam", c_int32),
@@ -35,7 +39,7 @@ class TgOptions(Structure):
                 ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p), ("batch", c_int32),
                 ("batch_inputs", c_char_p), ("compiler", c_char_p), ("stop", c_void_p),
                 ("call_limit_s", c_double), ("log", c_void_p), ("log_user", c_void_p),
-                ("shard", c_char_p), ("reserved", c_int64 * 26)]
+                ("shard", c_char_p), ("data", POINTER(TgData)), ("data_count", c_int64), ("reserved", c_int64 * 24)]
 
 
 class TgInfo(Structure):

@@ -9,8 +9,8 @@ t --runs 1 $M/unknown.onnx
 t check $M/unknown.onnx
 t check $M/garbage.onnx
 t check $M/add.onnx
-t check $M/sparse.onnx
-t --runs 1 -q $M/sparse.onnx
+t check $M/map_of_lists.onnx
+t --runs 1 -q $M/map_of_lists.onnx
 t check $M/future.onnx
 t -q --runs 1 -d cpu --timeout 1 $M/long.onnx
 t check $M/misshapen.onnx

@@ -76,8 +76,9 @@ def make(folder):
     save(folder, "scores",
          [h.make_node("ZipMap", ["x"], ["scores"], domain="ai.onnx.ml", classlabels_strings=["a", "b", "c"])],
          [value("x", ["n", 3])], [h.make_value_info("scores", maps)], domains=[h.make_opsetid("ai.onnx.ml", 1)])
-    save(folder, "sparse", [h.make_node("Identity", ["s"], ["y"])],
-         [h.make_value_info("s", h.make_sparse_tensor_type_proto(T.FLOAT, [3]))], [value("y", [3])])
+    lists = h.make_sequence_type_proto(h.make_tensor_type_proto(T.FLOAT, [3]))
+    save(folder, "map_of_lists", [h.make_node("Identity", ["s"], ["y"])],
+         [h.make_value_info("s", h.make_map_type_proto(T.INT64, lists))], [value("y", [3])])
     save(folder, "default", [h.make_node("Mul", ["x", "w"], ["y"])], [value("x", [2]), value("w", [2])],
          [value("y", [2])], {"w": np.array([2, 3], "f4")})
     save(folder, "future", [h.make_node("Relu", ["x"], ["y"])], [value("x", [3])], [value("y", [3])], opset=99)

@@ -63,7 +63,7 @@ static void touch_graph(const GraphDef *g)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     Model *m;
-    if (model_load_bytes(&m, data, size, NULL) != TG_OK) {
+    if (model_load_bytes(&m, data, size, NULL, NULL) != TG_OK) {
         if (!*tg_error()) abort();
         return 0;
     }

@@ -30,6 +30,15 @@ def f(*shape, scale=1.0, dtype=np.float32):
     return (rng.standard_normal(shape) * scale).astype(dtype)
 
 
+def cache(count, *shape):
+    """Keys or values [batch, heads, rows, size], of which so many rows are in use: onnxruntime leaves zeros behind the
+    present ones unless the memory is shared, in which case it leaves what is there, as is done here."""
+    x = f(*shape)
+    for b, n in enumerate(count):
+        x[b, :, n:] = 0
+    return x
+
+
 def u(*shape):
     return rng.random(shape).astype(np.float32) + 0.5
 
@@ -232,6 +241,7 @@ CASES = [
     ("AveragePool", 11, [f(1, 2, 8, 8)], dict(kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_LOWER")),
     ("Conv", 7, [f(1, 4, 9, 8), C(f(6, 2, 3, 3)),
                  C(f(6))], dict(group=2, strides=[2, 1], pads=[1, 0, 2, 1], dilations=[1, 2])),
+    ("Conv", 11, [f(5, 6), f(4, 3), f(4)], dict(group=2)),
     ("Conv", 11, [f(1, 3, 11), C(f(4, 3, 4))], dict(auto_pad="SAME_UPPER", strides=[3])),
     ("Conv", 11, [f(1, 2, 5, 5, 5), C(f(3, 2, 3, 3, 3))], {}),
     ("Conv", 11, [f(1, 3, 4, 5), C(f(6, 3, 3, 5)), C(f(6))], dict(pads=[6, 12, 6, 12], dilations=[6, 6])),
@@ -594,8 +604,8 @@ CASES = [
             f(2, 1, 64),
             f(2, 1, 32),
             f(2, 1, 32),
-            f(2, 2, n, 16),
-            f(2, 2, n, 16),
+            cache(last, 2, 2, n, 16),
+            cache(last, 2, 2, n, 16),
             i(*last, dtype=np.int32),
             C(np.int32(total)),
             f(20, 8),

@@ -248,7 +248,7 @@ static TgStatus run_case(const char *dir)
     Model *m;
     struct stat st;
     snprintf(path, sizeof path, "%s/model.onnx", dir);
-    TRY(model_load(&m, path));
+    TRY(model_load(&m, path, NULL));
     for (int k = 0;; k++) {
         snprintf(set, sizeof set, "%s/test_data_set_%d", dir, k);
         if (stat(set, &st)) return TG_OK;

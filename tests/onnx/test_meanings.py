@@ -531,13 +531,18 @@ CASES = [
      [np.array([-6, -0.0, 6, 1.5], ml_dtypes.float4_e2m1fn)]),
     ("BitCast", "", 26, [np.array([-1, 56], np.int8)], dict(to=TensorProto.FLOAT8E4M3FN),
      [np.array([-1, 56], np.int8).view(ml_dtypes.float8_e4m3fn)]),
-    ("QLinearMatMul", "", 21, [
+    # onnxruntime's quantiser writes it for float8 below opset 21, of a domain of its own
+    *[("QLinearMatMul", domain, opset, [
         EIGHTHS,
         np.float32(0.5), EIGHTHS[0, 0] * 0,
         EIGHTHS.T.copy(),
         np.float32(2), EIGHTHS[0, 0] * 0,
         np.float32(0.25), EIGHTHS[0, 0] * 0
-    ], {}, [(EIGHTHS.astype(np.float32) @ EIGHTHS.astype(np.float32).T * 4).astype(EIGHTHS.dtype)]),
+    ], {}, [(EIGHTHS.astype(np.float32) @ EIGHTHS.astype(np.float32).T * 4).astype(EIGHTHS.dtype)])
+      for domain, opset in (("", 21), (MS, 1))],
+    # of models of f16, whose quantisers write it so: scales are f16 then
+    ("DynamicQuantizeLinear", "", 11, [np.array([-1, 0, 1, 2], np.float16)], {},
+     [np.array([0, 85, 170, 255], np.uint8), np.float16(3 / 255), np.uint8(85)]),
     ("QLinearMatMul", "", 21, [
         np.array([[2, -1, 3]], np.int8),
         np.float32(0.5),

@@ -126,7 +126,7 @@ static int wrong_locations(void)
         Model *m;
         Text bytes = model_bytes(rows[k].tensor);
         write_file("model/m.onnx", bytes.s, bytes.len);
-        TgStatus status = model_load(&m, "model/m.onnx");
+        TgStatus status = model_load(&m, "model/m.onnx", NULL);
         bool right = rows[k].says
             ? status == TG_BAD_MODEL && strstr(tg_error(), rows[k].says) && strstr(tg_error(), "initializer 'w'")
             : status == TG_OK;
@@ -174,7 +174,7 @@ static void long_name(void **state)
     name[5000] = 0;
     snprintf(tensor, sizeof tensor, EXTERNAL("13{1:'location' 2:'%s'}"), name);
     Text bytes = model_bytes(tensor);
-    assert_int_equal(model_load_bytes(&m, bytes.s, bytes.len, "model"), TG_BAD_MODEL);
+    assert_int_equal(model_load_bytes(&m, bytes.s, bytes.len, "model", NULL), TG_BAD_MODEL);
     assert_non_null(strstr(tg_error(), "too long"));
     text_free(&bytes);
 }
@@ -185,12 +185,12 @@ static void values(void **state)
     Model *m;
     Text bytes = model_bytes("1:3 2:1 14:1 13{1:'location' 2:'w.bin'} 13{1:'offset' 2:'4'}");
     char hash[33];
-    assert_int_equal(model_load_bytes(&m, bytes.s, bytes.len, "model"), TG_OK);
+    assert_int_equal(model_load_bytes(&m, bytes.s, bytes.len, "model", NULL), TG_OK);
     assert_memory_equal(m->graph.init[0].data, weights + 1, 12);
     memcpy(hash, m->hash, sizeof hash);
     model_free(m);
     write_file("model/w.bin", (const float[]){ 1, 2, 3, 5 }, 16);       /* other weights: another digest */
-    assert_int_equal(model_load_bytes(&m, bytes.s, bytes.len, "model"), TG_OK);
+    assert_int_equal(model_load_bytes(&m, bytes.s, bytes.len, "model", NULL), TG_OK);
     assert_string_not_equal(m->hash, hash);
     model_free(m);
     write_file("model/w.bin", weights, sizeof weights);
@@ -214,7 +214,7 @@ static void doors(void **state)
             Model *m;
             snprintf(text, sizeof text, models[k], evil ? AT("../outside/secret.bin") : AT("w.bin"));
             Text bytes = pb_text(text);
-            assert_int_equal(model_load_bytes(&m, bytes.s, bytes.len, "model"), evil ? TG_BAD_MODEL : TG_OK);
+            assert_int_equal(model_load_bytes(&m, bytes.s, bytes.len, "model", NULL), evil ? TG_BAD_MODEL : TG_OK);
             if (!evil) model_free(m);
             text_free(&bytes);
         }
@@ -237,7 +237,7 @@ static void link_store(void **state)
         Model *m;
         Text bytes = model_bytes(cases[k].tensor);
         write_file("store/blob1", bytes.s, bytes.len);
-        assert_int_equal(model_load(&m, "snap/model.onnx"), cases[k].good ? TG_OK : TG_BAD_MODEL);
+        assert_int_equal(model_load(&m, "snap/model.onnx", NULL), cases[k].good ? TG_OK : TG_BAD_MODEL);
         if (cases[k].good) model_free(m);
         text_free(&bytes);
     }
@@ -257,7 +257,7 @@ static void paths(void **state)
     close(fd);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         Model *m;
-        assert_int_equal(model_load(&m, cases[k].path), TG_BAD_MODEL);
+        assert_int_equal(model_load(&m, cases[k].path, NULL), TG_BAD_MODEL);
         assert_non_null(strstr(tg_error(), cases[k].says));
     }
 }

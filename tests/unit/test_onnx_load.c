@@ -134,7 +134,7 @@ static const Refused refused[] = {
 static TgStatus load_text(Model **m, Text *bytes, const char *model)
 {
     *bytes = pb_text(model);
-    return model_load_bytes(m, bytes->s, bytes->len, NULL);
+    return model_load_bytes(m, bytes->s, bytes->len, NULL, NULL);
 }
 
 /* What a failed load owes its caller: one line without control characters that is not empty. */
@@ -410,7 +410,7 @@ static void truncations(void **state)
     for (size_t n = 0; n < bytes.len; n++) {
         Model *m;
         char *cut = memcpy(malloc(n + 1), bytes.s, n);
-        assert_int_equal(model_load_bytes(&m, cut, n, NULL), TG_BAD_MODEL);
+        assert_int_equal(model_load_bytes(&m, cut, n, NULL, NULL), TG_BAD_MODEL);
         check_line();
         free(cut);
     }
@@ -427,7 +427,7 @@ static void single_bytes(void **state)
             Model *m;
             memcpy(copy, bytes.s, bytes.len);
             copy[at] ^= (char)change;
-            TgStatus status = model_load_bytes(&m, copy, bytes.len, NULL);
+            TgStatus status = model_load_bytes(&m, copy, bytes.len, NULL, NULL);
             if (status == TG_OK) model_free(m);
             else check_line();
         }
@@ -440,7 +440,7 @@ static void single_bytes(void **state)
 static TgStatus load_bytes(const Text *t)
 {
     Model *m;
-    TgStatus status = model_load_bytes(&m, t->s, t->len, NULL);
+    TgStatus status = model_load_bytes(&m, t->s, t->len, NULL, NULL);
     if (status == TG_OK) model_free(m);
     return status;
 }
@@ -538,7 +538,7 @@ static void long_chain(void **state)
     text_bytes(&graph, ports.s, ports.len);
     pb_field(&t, 7, graph.s, graph.len);
     Model *m;
-    assert_int_equal(model_load_bytes(&m, t.s, t.len, NULL), TG_OK);
+    assert_int_equal(model_load_bytes(&m, t.s, t.len, NULL, NULL), TG_OK);
     assert_string_equal(m->graph.node[0].in[0], "t0");
     assert_string_equal(m->graph.node[n - 1].out[0], "t20000");
     model_free(m);
