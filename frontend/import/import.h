@@ -88,6 +88,8 @@ U special_part(U u, uint32_t k);                /* u itself where it is plain */
 U special_wrap(Graph *g, const U *part, int32_t kind);
 void import_inputs(Imported *out, const Run *run);      /* what out says of inputs */
 void import_needs(Import *im, U x);             /* notes the model's inputs that x is made of */
+/* Is x an input of the model, of one integer? Then what this call gives it. */
+bool import_at_hand(const Import *im, U x, int64_t *out);
 /* Is x made of a few integers (or single floats, when wanted) of inputs, so that importing again with their values will
  * know it? Then notes them; the importer fails with TG_UNSUPPORTED. */
 bool import_may_know(Import *im, U x, bool floats);

@@ -20,6 +20,16 @@ void import_needs(Import *im, U x)
     arena_free(arena);
 }
 
+bool import_at_hand(const Import *im, U x, int64_t *out)
+{
+    while (x->op == UOP_CAST || x->op == UOP_RESHAPE) x = x->src[0];
+    if (x->op != UOP_PARAM || x->arg.i >= im->run->ninput) return false;
+    const TgTensor *t = im->run->input[x->arg.i];
+    if (!t->data || tensor_count(t) != 1 || (t->type != TG_I32 && t->type != TG_I64)) return false;
+    *out = t->type == TG_I32 ? *(const int32_t *)t->data : *(const int64_t *)t->data;
+    return true;
+}
+
 bool import_may_know(Import *im, U x, bool floats)
 {
     Arena *arena = arena_new();

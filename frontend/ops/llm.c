@@ -332,13 +332,17 @@ static U head_norm(Graph *g, const Ctx *c, U x, uint32_t i)
  * lie within past, those of past, which is a buffer for more than there are yet. */
 static U present_rows(Graph *g, const Ctx *c, U past, U rows)
 {
-    U all = past ? dim_add(g, uop_dim(past, 2), rows) : rows;
+    U all = past ? dim_add(g, uop_dim(past, 2), rows) : rows,
+      given = c->in[MsGroupQueryAttention_total_sequence_length];
     const UOp *v[1];
-    if (!past || !uop_is_const(uop_dim(past, 2)) || !uop_static(c->in[MsGroupQueryAttention_total_sequence_length]) ||
-        uop_numel(c->in[MsGroupQueryAttention_total_sequence_length]) != 1 ||
-        !values_of(g, c->in[MsGroupQueryAttention_total_sequence_length], v, 1))
-        return all;
-    U room = uop_dim(past, 2), total = v[0];
+    int64_t now;
+    if (!past || !uop_is_const(uop_dim(past, 2)) || !uop_static(given) || uop_numel(given) != 1) return all;
+    U room = uop_dim(past, 2);
+    if (!values_of(g, given, v, 1))
+        return import_at_hand(c->im, given, &now) && now <= room->arg.i
+            ? fail_data(g, c, MsGroupQueryAttention_total_sequence_length)
+            : all;
+    U total = v[0];
     while (total->op == UOP_CAST && dtype_is_int(type_of(total))) total = total->src[0];
     if (uop_is_const(total)) return uop_const_int(total) <= room->arg.i ? room : all;
     if (type_of(total) != DT_INDEX || size_from_data(g, total) || !uop_is_const(rows)) return all;
@@ -347,20 +351,25 @@ static U present_rows(Graph *g, const Ctx *c, U past, U rows)
     return room;
 }
 
-/* The cache of so many rows with the new ones behind the `before` [batch, 1, 1, 1] that each sample has, zeros behind
- * them: [batch, groups, all, size]. */
-static U extend_cache(Graph *g, U past, U fresh, U before, U all)
+/* The cache of so many rows with the new ones behind the `before` [batch, 1, 1, 1] that each sample has: [batch,
+ * groups, all, size]. Behind those: what a buffer has there, whose owner may have it changed in place, else zeros.
+ * *used: with zeros there, which may be anything in a buffer. */
+static U extend_cache(Graph *g, U past, U fresh, U before, U all, U *used)
 {
-    if (!past) return fresh;
+    if (!past) return *used = fresh;
     const int64_t rows_first[] = { 0, 2, 1, 3 };
     U joined = cat(g, (U[]){ past, fresh }, 2, 2), one = uop_index(g, 1);
     if (joined->op == UOP_ERROR) return joined;
     U j = unsqueeze(g, iota(g, all, DT_I64), 1), room = cast(g, uop_dim(past, 2), DT_I64),
       on = lt(g, j, add(g, before, cast(g, uop_dim(fresh, 2), DT_I64)));
-    U from = where(g, lt(g, j, before), j, where(g, on, add(g, sub(g, j, before), room), uop_int(g, DT_I64, 0)));
+    bool buffer = all == uop_dim(past, 2);
+    U from = where(g, lt(g, j, before), j,
+                   where(g, on, add(g, sub(g, j, before), room), buffer ? j : uop_int(g, DT_I64, 0)));
     U dim[] = { uop_dim(joined, 0), one, all, one }, places[] = { dim[0], all, one };
     U rows = gather_nd(g, permute(g, joined, rows_first, 4), reshape(g, expand(g, from, dim, 4), places, 3), 1);
-    return where(g, on, permute(g, rows, rows_first, 4), scalar(g, type_of(joined), 0));
+    rows = permute(g, rows, rows_first, 4);
+    *used = where(g, on, rows, scalar(g, type_of(joined), 0));
+    return buffer ? rows : *used;
 }
 
 /* seqlens_k as [batch, 1, 1, 1]: each below `total`. exact: that is what total_sequence_length must be. */
@@ -416,11 +425,17 @@ U op_group_query_attention(Graph *g, const Ctx *c)
         return NULL;
     if (past_k && uop_is_int_const(uop_dim(past_k, 2), 0)) past_k = past_v = NULL;
     U rows = uop_dim(p.q, 2), before = uop_int(g, DT_I64, 0), all = present_rows(g, c, past_k, rows);
+    if (!ok(g)) return NULL;
     U last = last_positions(g, c, p.q, all, !past_k || all != uop_dim(past_k, 2));
     if (!last) return NULL;
-    if (past_k)
-        before = place_in(g, sub(g, add(g, last, one), cast(g, rows, DT_I64)),
-                          dim_add(g, uop_dim(past_k, 2), uop_index(g, 1)));
+    /* as many rows as there are altogether: a prompt, whose shorter samples have their padding behind them */
+    bool prompt = !past_k || all == uop_dim(past_k, 2);
+    if (past_k) {
+        U total = cast(g, reshape(g, c->in[MsGroupQueryAttention_total_sequence_length], NULL, 0), DT_I64),
+          behind = sub(g, add(g, last, one), cast(g, rows, DT_I64));
+        if (prompt) behind = where(g, eq(g, total, cast(g, rows, DT_I64)), uop_int(g, DT_I64, 0), behind);
+        before = place_in(g, behind, dim_add(g, uop_dim(past_k, 2), uop_index(g, 1)));
+    }
     if (attr_bool(g, c, "do_rotary", false)) {
         if (!c->in[MsGroupQueryAttention_cos_cache] || !c->in[MsGroupQueryAttention_sin_cache] ||
             uop_rank(c->in[MsGroupQueryAttention_cos_cache]) != 2)
@@ -435,7 +450,8 @@ U op_group_query_attention(Graph *g, const Ctx *c)
         p.q = narrow(g, turn(g, c, wide(g, p.q), at), c->in[0]),
         p.k = narrow(g, turn(g, c, wide(g, p.k), at), c->in[0]);
     }
-    U k = extend_cache(g, past_k, p.k, before, all), v = extend_cache(g, past_v, p.v, before, all);
+    U k, v, present_k = extend_cache(g, past_k, p.k, before, all, &k),
+            present_v = extend_cache(g, past_v, p.v, before, all, &v);
     if (!ok(g) || !bias_ok(g, c, 10, p.q, uop_dim(k, 2))) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)fixed_size(g, p.q, 3)),
@@ -451,9 +467,9 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     a.allowed = causal ? window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0)
                        : le(g, iota(g, uop_dim(k, 2), DT_I64), last);
     /* rows behind the last position are padding */
-    if (!past_k && causal) a.allowed = and_(g, a.allowed, le(g, iota(g, rows, DT_I64), last));
+    if (causal && prompt) a.allowed = and_(g, a.allowed, le(g, iota(g, uop_dim(k, 2), DT_I64), last));
     U y = narrow(g, join_heads(g, attend(g, wide(g, p.q), wide(g, k), wide(g, v), &a, stages)), c->in[0]);
     U before_softmax = where(g, a.allowed, stages[2], scalar(g, type_of(stages[2]), 0));
-    return outputs(g, c,
-                   (U[]){ y, k, v, scores ? narrow(g, scores == 1 ? before_softmax : stages[3], c->in[0]) : NULL }, 4);
+    U products = scores ? narrow(g, scores == 1 ? before_softmax : stages[3], c->in[0]) : NULL;
+    return outputs(g, c, (U[]){ y, present_k, present_v, products }, 4);
 }
