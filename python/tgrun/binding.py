@@ -6,6 +6,7 @@ import numpy as np
 
 from . import names
 from .library import BAD_INPUT, UNSUPPORTED, BadInput, Unsupported
+from .sparse import SparseTensor
 from .values import TYPES, dtype_of, number_of
 
 
@@ -53,7 +54,7 @@ class OrtValue:
     @classmethod
     def from_dlpack(cls, value, is_bool_tensor=False):
         """Shares the memory of what another library made, on the CPU."""
-        array = np.from_dlpack(value)
+        array = np.from_dlpack(value if hasattr(value, "__dlpack__") else Capsule(value))
         return cls(array.view(bool) if is_bool_tensor else array)
 
     def __dlpack__(self, *values, **named):
@@ -67,10 +68,12 @@ class OrtValue:
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, value):
-        names.refuse("a sparse OrtValue", "sparse values are given dense")
+        return cls(value)
 
     def as_sparse_tensor(self):
-        names.refuse("a sparse OrtValue", "values are dense")
+        if not self.is_sparse_tensor():
+            raise BadInput("an OrtValue that is not sparse", BAD_INPUT)
+        return self._value
 
     def numpy(self):
         return self._value
@@ -85,6 +88,8 @@ class OrtValue:
         return number_of(self._value.dtype)
 
     def data_type(self):
+        if self.is_sparse_tensor():
+            return self._value.data_type()
         return f"tensor({TYPES[self.element_type()][0]})"
 
     def data_ptr(self):
@@ -106,10 +111,36 @@ class OrtValue:
         return isinstance(self._value, list)
 
     def is_sparse_tensor(self):
-        return False
+        return isinstance(self._value, SparseTensor)
 
     def update_inplace(self, array):
         self._value[...] = array
+
+
+    def _get_c_value(self):
+        """This: there is no other one inside."""
+        return self
+
+    _ortvalue = property(_get_c_value)
+
+
+class Capsule:
+    """What DLPack's older form hands over, with the methods of the newer one."""
+
+    def __init__(self, capsule):
+        self._capsule = capsule
+
+    def __dlpack__(self, **named):
+        return self._capsule
+
+    def __dlpack_device__(self):
+        return 1, 0                                             # the CPU
+
+
+class OrtValueVector(list):
+    """OrtValues in a row."""
+
+    push_back = list.append
 
 
 class IOBinding:
@@ -150,7 +181,7 @@ class IOBinding:
         return [OrtValue(value) for value in self._outputs]
 
     def get_outputs_as_ortvaluevector(self):
-        return self.get_outputs()
+        return OrtValueVector(self.get_outputs())
 
     def copy_outputs_to_cpu(self):
         return list(self._outputs)
@@ -169,3 +200,16 @@ class IOBinding:
                     BAD_INPUT, field=name)
             place[...] = made
             self._outputs[k] = place
+
+
+class SessionIOBinding(IOBinding):
+    """The same with an OrtDevice in place of its name and number, as onnxruntime's compiled part has it."""
+
+    def __init__(self, session):
+        super().__init__(getattr(session, "outer", session))
+
+    def bind_input(self, name, device, element_type, shape, buffer_ptr):
+        super().bind_input(name, device, 0, element_type, shape, buffer_ptr)
+
+    def bind_output(self, name, device=None, element_type=None, shape=None, buffer_ptr=None):
+        super().bind_output(name, device or "cpu", 0, element_type, shape, buffer_ptr)

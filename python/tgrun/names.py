@@ -5,7 +5,8 @@ obeyed: done as onnxruntime does. ignored: accepted, and a warning says once tha
 Unsupported. docs/python.md lists them; tests/python compares the list with an installed onnxruntime.
 """
 import enum
-import importlib
+import importlib.abc
+import importlib.machinery
 import sys
 import warnings
 
@@ -41,15 +42,21 @@ class OrtDevice:
     """Where a value lies. Values of this package lie in the computer's own memory."""
     KINDS = ("cpu", "cuda")
 
-    def __init__(self, kind, device_id=0):
-        self._kind, self._id = kind, device_id
+    def __init__(self, kind, memory_type=0, device_id=0, vendor_id=0):
+        """kind: its number (`cpu()`, `cuda()`)."""
+        if kind not in range(len(self.KINDS)):
+            refuse(f"OrtDevice {kind}", f"{', '.join(self.KINDS)} are known")
+        self._kind, self._id = self.KINDS[kind], device_id
+
+    def __str__(self):
+        return self._kind
 
     @staticmethod
     def make(ort_device_name, device_id, vendor_id=-1):
         name = ort_device_name.lower()
         if name not in OrtDevice.KINDS:
             refuse(f"OrtDevice {ort_device_name!r}", f"{', '.join(OrtDevice.KINDS)} are known")
-        return OrtDevice(name, device_id)
+        return OrtDevice(OrtDevice.KINDS.index(name), device_id=device_id)
 
     def device_id(self):
         return self._id
@@ -63,17 +70,11 @@ class OrtDevice:
     def device_mem_type(self):
         return 0
 
-    @staticmethod
-    def cpu():
-        return 0
-
-    @staticmethod
-    def cuda():
-        return 1
-
-    @staticmethod
-    def default_memory():
-        return 0
+    cpu = default_memory = staticmethod(lambda: 0)
+    cuda = gpu = webgpu = staticmethod(lambda: 1)               # numbers of kinds of devices, ours or not
+    fpga = staticmethod(lambda: 2)
+    npu = cann = staticmethod(lambda: 3)
+    dml = staticmethod(lambda: 4)
 
 
 class OrtMemoryInfo:
@@ -115,7 +116,7 @@ enable_telemetry_events = disable_telemetry_events
 
 def get_build_info():
     """Name and version."""
-    return f"tgrun {text(lib.tg_version())}"
+    return f"Build Info: tgrun {text(lib.tg_version())}"
 
 
 def get_version_string():
@@ -168,13 +169,31 @@ def copy_tensors(source, target, stream=None):
         b.update_inplace(a.numpy())
 
 
-def borrow(name):
-    """A package of onnxruntime's that is Python alone, under the name of ours."""
-    theirs = name.replace("tgrun", "onnxruntime", 1)
-    try:
-        sys.modules[name] = importlib.import_module(theirs)
-    except ImportError as e:
-        raise ImportError(f"{name} is {theirs}: pip install onnxruntime onnx") from e
+class Borrower(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Packages of onnxruntime's that are Python alone, by names of ours: tgrun.quantization.calibrate is the very module
+    onnxruntime.quantization.calibrate, so that each of its classes is one."""
+    PACKAGES = ("datasets", "quantization", "transformers")
+
+    def find_spec(self, name, path=None, target=None):
+        ours, _, theirs = name.partition(".")
+        return importlib.machinery.ModuleSpec(name, self) if ours == __package__ and \
+            theirs.split(".")[0] in self.PACKAGES else None
+
+    def create_module(self, spec):
+        theirs = spec.name.replace(__package__, "onnxruntime", 1)
+        try:
+            module = importlib.import_module(theirs)
+        except ImportError as e:
+            raise ImportError(f"{spec.name} is {theirs}: {e}; pip install onnxruntime onnx") from e
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module):
+        """It has run; it gets back what the import machinery wrote over."""
+        module.__spec__ = module.__spec__.loader_state
+
+
+sys.meta_path.insert(0, Borrower())
 
 
 class Refused:
@@ -188,7 +207,4 @@ def refused(name, why):
     return type(name, (Refused,), {"why": why, "__doc__": f"Refused: {why}."})
 
 
-SparseTensor = refused("SparseTensor", "sparse values are given dense")
-LoraAdapter = refused("LoraAdapter", "adapters are merged into a model's weights before it is opened")
-AdapterFormat = refused("AdapterFormat", "adapters are merged into a model's weights before it is opened")
 ModelCompiler = refused("ModelCompiler", "kernels are kept in the cache of the user")

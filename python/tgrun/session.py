@@ -5,8 +5,8 @@ compiled, also on disk. Options of onnxruntime that mean nothing here are accept
 (names.py).
 """
 import contextlib
+import copy
 import ctypes
-import enum
 import functools
 import json
 import os
@@ -17,158 +17,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .binding import IOBinding, OrtValue
+from .adapters import adapted
+from .binding import IOBinding, OrtValue, OrtValueVector
 from . import names
-from .library import (
-    BAD_INPUT, DEVICE, UNSUPPORTED, USAGE, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort,
-    TgTensor, Unsupported, check, lib, text)
-from .stop import Flag, Switch
+from .library import (BAD_INPUT, DEVICE, USAGE, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort,
+                      TgTensor, Unsupported, check, lib, text)
+from .options import PROVIDERS, RunOptions, SessionOptions, normal_providers
+from .sparse import SparseTensor
+from .stop import Flag
 from .values import Loan, Outputs, dtype_of, type_text
-
-PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
-GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {
-    "ORT_DISABLE_ALL": 0, "ORT_ENABLE_BASIC": 1, "ORT_ENABLE_EXTENDED": 2, "ORT_ENABLE_LAYOUT": 3, "ORT_ENABLE_ALL": 99
-})
-PRECISIONS = ("exact", "split", "fast")                         # TgPrecision
-ExecutionMode = enum.IntEnum("ExecutionMode", {"ORT_SEQUENTIAL": 0, "ORT_PARALLEL": 1})
-first_seed = None
-
-
-class SessionOptions:
-    """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's
-    default: cpus, precision ("exact", "split" or "fast"), cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts,
-    seed, dims, batch, batch_inputs ("x,mask"), shard ("auto", "batch" or "weights": how the devices of the CPU
-    provider's option device_id, such as "0-3", divide a model), compiler ("auto", "cc" or "own"), verbose (lines on standard error),
-    call_limit_s (a call that takes longer ends with OverTime). Of onnxruntime's, enable_profiling, profile_file_prefix,
-    use_deterministic_compute (the C compiler is waited for), free dimensions and providers are obeyed; the others have
-    no effect, of which a warning tells; a name that is neither's is an AttributeError, as there."""
-
-    OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims",
-           "batch", "batch_inputs", "shard", "compiler", "verbose", "call_limit_s")
-    THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL,
-                  graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False,
-                  enable_mem_pattern=True, enable_cpu_mem_arena=True, enable_mem_reuse=True,
-                  use_deterministic_compute=False, use_per_session_threads=True, log_severity_level=-1,
-                  log_verbosity_level=0, logid="", optimized_model_filepath="",
-                  profile_file_prefix="onnxruntime_profile_", execution_order=names.ExecutionOrder.DEFAULT)
-    STATE = ("intra_op_num_threads", "config", "fixed", "providers", "cancelled")
-    OBEYED = ("enable_profiling", "profile_file_prefix", "use_deterministic_compute")
-
-    def __init__(self):
-        self.intra_op_num_threads, self.config, self.fixed, self.providers, self.cancelled = 0, {}, {}, [], Switch()
-        for name, value in (dict.fromkeys(self.OWN) | self.THEIRS).items():
-            setattr(self, name, value)
-
-    def __setattr__(self, name, value):
-        if name not in self.OWN and name not in self.THEIRS and name not in self.STATE:
-            raise AttributeError(f"SessionOptions has no {name!r}")
-        if name in self.THEIRS and name not in self.OBEYED and value != self.THEIRS[name]:
-            names.ignore(f"SessionOptions.{name}")
-        if name == "precision" and value is not None and value not in PRECISIONS:
-            raise ValueError(f"precision: {value!r} is none; {', '.join(PRECISIONS)} are known")
-        super().__setattr__(name, value)
-
-    def add_session_config_entry(self, key, value):
-        names.ignore(f"session config entry {key!r}")
-        self.config[key] = value
-
-    def get_session_config_entry(self, key):
-        return self.config[key]
-
-    def has_session_config_entry(self, key):
-        return key in self.config
-
-    def add_free_dimension_override_by_name(self, name, size):
-        """Inputs have that size where the model says `name`, and no other."""
-        self.fixed[name] = int(size)
-
-    def add_free_dimension_override_by_denotation(self, denotation, size):
-        names.ignore("add_free_dimension_override_by_denotation", "sizes are found by name")
-
-    def add_provider(self, name, options):
-        self.providers.append((name, dict(options)))
-
-    def has_providers(self):
-        return bool(self.providers)
-
-    def set_load_cancellation_flag(self, cancelled):
-        """A session that is opened with such options, or is just being opened by another thread, is not."""
-        self.cancelled.turn(cancelled)
-
-    def register_custom_ops_library(self, path):
-        names.refuse(path, "operators of other libraries are not taken")
-
-    def add_initializer(self, name, value):
-        names.refuse(
-            f"initializer {name!r}",
-            "a model's constants are those of its file; an input that has a default value may be given one at each run")
-
-    def add_external_initializers(self, found, values):
-        names.refuse(f"initializers {', '.join(found)}", "a model's constants are those of its file")
-
-    def add_external_initializers_from_files_in_memory(self, files, buffers, lengths):
-        names.refuse("external data in memory", "a model's external data are files beside it")
-
-    def add_provider_for_devices(self, devices, options):
-        names.refuse("add_provider_for_devices", "add_provider names a device")
-
-    def set_provider_selection_policy(self, policy):
-        names.ignore("set_provider_selection_policy", "the first provider that works here is taken")
-
-    def to_c(self, device):
-        o = TgOptions()
-        lib.tg_options_default(o)
-        o.device, o.threads = device.encode(), self.intra_op_num_threads
-        for name in self.OWN:
-            value = getattr(self, name)
-            if value is None and name == "seed":
-                value = first_seed
-            if name == "compiler" and value is None and self.use_deterministic_compute and device == "cpu":
-                value = "cc"
-            if name == "precision" and value is not None:
-                value = PRECISIONS.index(value)
-            if value is not None:
-                setattr(o, name, os.fsencode(value) if isinstance(value, (str, os.PathLike)) else value)
-        return o
-
-
-class RunOptions:
-    """terminate: runs with these options end soon, those that other threads are in too, with Stopped. The others are
-    onnxruntime's, and have no effect, of which a warning tells."""
-
-    THEIRS = dict(log_severity_level=-1, log_verbosity_level=0, logid="", only_execute_path_to_fetches=False,
-                  training_mode=False)
-
-    def __init__(self):
-        self.stops, self.config = Switch(), {}
-        for name, value in self.THEIRS.items():
-            setattr(self, name, value)
-
-    def __setattr__(self, name, value):
-        if name not in self.THEIRS and name not in ("terminate", "config", "stops"):
-            raise AttributeError(f"RunOptions has no {name!r}")
-        if name in self.THEIRS and value != self.THEIRS[name]:
-            names.ignore(f"RunOptions.{name}")
-        super().__setattr__(name, value)
-
-    @property
-    def terminate(self):
-        return self.stops.on
-
-    @terminate.setter
-    def terminate(self, value):
-        self.stops.turn(value)
-
-    def add_run_config_entry(self, key, value):
-        names.ignore(f"run config entry {key!r}")
-        self.config[key] = value
-
-    def get_run_config_entry(self, key):
-        return self.config[key]
-
-    def add_active_adapter(self, adapter):
-        names.refuse("add_active_adapter", "adapters are merged into a model's weights before it is opened")
-
 
 @dataclass(frozen=True)
 class NodeArg:
@@ -223,12 +80,6 @@ def set_default_logger_severity(level):
 set_default_logger_verbosity = set_default_logger_severity
 
 
-def set_seed(seed):
-    """The seed of sessions whose options name none."""
-    global first_seed
-    first_seed = seed
-
-
 def get_device():
     """"GPU" where CUDA works, else "CPU"."""
     return "GPU" if works("cuda") else "CPU"
@@ -237,8 +88,7 @@ def get_device():
 def devices_of(providers, provider_options):
     """What `providers` requests, as names of devices in order; providers that are not ours are passed over."""
     out = []
-    for k, provider in enumerate(providers):
-        name, options = provider if isinstance(provider, tuple) else (provider, (provider_options or {k: {}})[k])
+    for name, options in zip(*normal_providers(providers, provider_options)):
         if name in PROVIDERS:
             number = str(options.get("device_id", ""))
             out.append(PROVIDERS[name] + (f":{number}" if number and (PROVIDERS[name] == "cuda" or "-" in number) else ""))
@@ -246,6 +96,36 @@ def devices_of(providers, provider_options):
 
 
 # ---- the session ----
+
+def open_into(session, model, options):
+    """From a file's name or bytes; returns what must live as long as the session."""
+    if isinstance(model, (str, os.PathLike)):
+        lib.tg_open(session, os.fsencode(model), options)
+        return None
+    data = np.frombuffer(model, np.uint8)
+    lib.tg_open_memory(session, data.ctypes.data, data.size, None, options)
+    return data
+
+
+def properties(session):
+    """A model's metadata_props."""
+    key, value, found = ctypes.c_char_p(), ctypes.c_char_p(), {}
+    while lib.tg_model_property(session, len(found), key, value):
+        found[text(key.value)] = text(value.value)
+    return found
+
+
+def write_model(path_or_bytes, options):
+    """optimized_model_filepath: the model as it is, which any runtime opens, its constants beside it where the
+    options' entries say so."""
+    names.ignore("SessionOptions.optimized_model_filepath",
+                 "the file holds the model as it is: what is made of it here are kernels (InferenceSession.save)")
+    import onnx                                                 # only for who wants such a file
+    model = onnx.load_from_string(path_or_bytes) if isinstance(path_or_bytes, bytes) else onnx.load(path_or_bytes)
+    beside, least = (options.config.get(key) for key in SessionOptions.ENTRIES)
+    onnx.save(model, options.optimized_model_filepath, save_as_external_data=beside is not None, location=beside,
+              size_threshold=int(least or 1024))
+
 
 SHAPES_MOST = 4096              # that a seat remembers
 
@@ -393,6 +273,37 @@ class Seats:
                 self.changed.notify_all()
 
 
+def options_in(model, options):
+    """A copy of the options, with those that the model has in its property "ort_config"."""
+    options, session, look = copy.copy(options), ctypes.c_void_p(), TgOptions()
+    lib.tg_options_default(look)
+    look.device = b"none"
+    open_into(session, model, look)
+    try:
+        options.take(properties(session).get("ort_config", "{}"))
+    finally:
+        lib.tg_close(session)
+    return options
+
+
+def sparse_outputs(values, ports, wanted, index):
+    ports = [ports[index[name]] for name in wanted] if wanted else ports
+    return [SparseTensor.of_dense(v) if p.type.startswith("sparse") else v for v, p in zip(values, ports)]
+
+
+class Inner:
+    """A session by the names of onnxruntime's compiled part."""
+
+    def __init__(self, session):
+        self.outer = session
+
+    def run_with_ort_values(self, feed, output_names, run_options=None):
+        return OrtValueVector(self.outer.run_with_ort_values(output_names, feed, run_options))
+
+    def run_with_iobinding(self, binding, run_options=None):
+        binding.run(run_options)
+
+
 THEIRS = {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
 
 class InferenceSession:
@@ -405,6 +316,8 @@ class InferenceSession:
         begin = time.perf_counter()
         self._options = sess_options or SessionOptions()
         providers = providers or self._options.providers
+        if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
+            self._options = options_in(path_or_bytes, self._options)
         devices = [device] if device else devices_of(providers, provider_options) if providers else ["auto"]
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._session, self._stop = ctypes.c_void_p(), Flag()
@@ -413,7 +326,8 @@ class InferenceSession:
                               DEVICE)
         for name in devices:
             try:
-                self._open(path_or_bytes, self._options.to_c(name))
+                options, self._lent = self._options.to_c(name)
+                self._open(path_or_bytes, options)
                 self._device = self.get_info().device_kind.decode()
                 break
             except DeviceError:
@@ -423,22 +337,18 @@ class InferenceSession:
         self._given = set()                     # inputs that have a default value, and are given one
         self._outputs, _ = self._ports(lib.tg_output_count, lib.tg_output)
         self._index = {port.name: k for k, port in enumerate(self._outputs)}
+        self._sparse = any(port.type.startswith("sparse") for port in self._outputs)
         self._at = {}                           # of outputs that are computed, where in the session; None: all are
         self._take_inputs()
         self._seats = Seats(self, self._device == "cpu")
+        if self._options.optimized_model_filepath:
+            write_model(path_or_bytes, self._options)
         self._event("session_initialization", begin)
 
     def _open(self, model, options):
         self._stop.watch(options)
         with self._options.cancelled.holding(self._stop), self._stop.interrupts():
-            self._open_watched(model, options)
-
-    def _open_watched(self, model, options):
-        if isinstance(model, (str, os.PathLike)):
-            lib.tg_open(self._session, os.fsencode(model), options)
-        else:
-            self._bytes = np.frombuffer(model, np.uint8)        # the session reads it as long as it lives
-            lib.tg_open_memory(self._session, self._bytes.ctypes.data, self._bytes.size, None, options)
+            self._bytes = open_into(self._session, model, options)
 
     def __del__(self, close=lib.tg_close):
         if seats := getattr(self, "_seats", None):
@@ -459,11 +369,12 @@ class InferenceSession:
             p = TgPort()
             get(self._session, k, p)
             shape = [
-                p.shape[d] if p.shape[d] >= 0 else self._options.fixed.get(text(p.symbol[d]), text(p.symbol[d])) or None
+                p.shape[d] if p.shape[d] >= 0 else
+                self._options.size_of(text(p.symbol[d]), text(p.denotation[d])) or text(p.symbol[d]) or None
                 for d in range(max(p.rank, 0))
             ]
             types.append((p.type, *p.inside))
-            out.append(NodeArg(text(p.name), type_text(types[-1]), shape))
+            out.append(NodeArg(text(p.name), "sparse_" * p.sparse + type_text(types[-1]), shape))
         return out, types
 
     def get_inputs(self):
@@ -483,11 +394,12 @@ class InferenceSession:
 
     def set_providers(self, providers=None, provider_options=None):
         """A session stays where it is: fails when that is none of them."""
-        if providers and not set(
-                self.get_providers()) & {name
-                                         for name, *_ in ([p] if isinstance(p, str) else p for p in providers)}:
-            raise DeviceError(f"the session is on {self.get_providers()}; make another one for {list(providers)}",
-                              DEVICE)
+        wanted, _ = normal_providers(providers, provider_options, providers)
+        for name in wanted:
+            if name not in PROVIDERS:
+                raise DeviceError(f"Unknown Provider Type: {name}; {', '.join(PROVIDERS)} are known", DEVICE)
+        if wanted and not set(self.get_providers()) & set(wanted):
+            raise DeviceError(f"the session is on {self.get_providers()}; make another one for {wanted}", DEVICE)
 
     def disable_fallback(self):
         """A device that was taken is never replaced."""
@@ -569,13 +481,11 @@ class InferenceSession:
         lib.tg_save(self._session, os.fsencode(path))
 
     def get_modelmeta(self):
-        m, key, value, more = TgModel(), ctypes.c_char_p(), ctypes.c_char_p(), {}
+        m = TgModel()
         lib.tg_model(self._session, m)
-        while lib.tg_model_property(self._session, len(more), key, value):
-            more[text(key.value)] = text(value.value)
         return ModelMetadata(
             *(text(s) for s in (m.producer_name, m.graph_name, m.domain, m.doc_string, m.graph_doc_string)),
-            m.model_version, more)
+            m.model_version, properties(self._session))
 
     def run(self, output_names, input_feed, run_options=None):
         """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is
@@ -586,8 +496,10 @@ class InferenceSession:
     def _run(self, output_names, input_feed, run_options, places):
         """places: arrays that outputs are written to, by name, where they fit."""
         wanted = self._wanted(output_names) if output_names else range(len(self._outputs))
+        if run_options is not None and run_options.adapters:
+            input_feed = adapted(input_feed, run_options.adapters)
         begin = self._events is not None and time.perf_counter()
-        if self._options.fixed:
+        if self._options.fixed or self._options.denoted:
             self._check_fixed(input_feed)
         seat = self._seats.take()
         try:
@@ -609,7 +521,7 @@ class InferenceSession:
                 self._seats.give(seat)
         if begin:
             self._event("model_run", begin)
-        return got
+        return sparse_outputs(got, self._outputs, output_names, self._index) if self._sparse else got
 
     def _other_names(self, feed, wanted):
         """A seat for other inputs, or outputs, than those of the runs before."""
@@ -657,6 +569,11 @@ class InferenceSession:
     def io_binding(self):
         return IOBinding(self)
 
+    @property
+    def _sess(self):
+        """What onnxruntime's package has inside, for programs that reach for it."""
+        return Inner(self)
+
     def run_with_ortvaluevector(self, run_options, feed_names, feeds, fetch_names, fetches, fetch_devices=None):
         fetches[:] = self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds)), run_options)
 
@@ -681,8 +598,9 @@ class InferenceSession:
     def _check_names(self, feed):
         """An input that has a default value is one only as long as it is given."""
         required = {port.name for port in self._inputs} - self._given
-        for name in sorted(required - feed.keys()):
-            raise BadInput(f"input '{name}' is missing", BAD_INPUT, field=name)
+        if absent := [port.name for port in self._inputs if port.name in required - feed.keys()]:
+            raise BadInput(f"Required inputs ({absent}) are missing from input feed ({list(feed)})", BAD_INPUT,
+                           field=absent[0])
         given = feed.keys() - required
         for name in sorted(given ^ self._given):
             try:

@@ -30,7 +30,7 @@ PACKED_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
 
 @functools.cache                # a dtype's name takes longer than a small run
 def number_of(dtype):
-    return STRING if dtype.kind in "OSU" else NUMBERS.get(dtype.name)
+    return STRING if dtype.kind in "OSU" or dtype.type is np.void else NUMBERS.get(dtype.name)
 
 
 @functools.cache
@@ -98,6 +98,17 @@ def lend_held(tensor, name, values, types):
     return held, [lend(part, name, value, types[1:]) for part, value in zip(held, values)]
 
 
+def map_part(name, part, number):
+    """Keys or values of a dict as an array."""
+    try:
+        return np.array(list(part), dtype_of(number))
+    except (TypeError, ValueError, OverflowError):
+        odd = next((type(v) for v in part if not isinstance(v, (int, float, np.number))), object)
+        raise BadInput(
+            f"input '{name}': Unexpected key type  {odd}, it cannot be linked to C type {TYPES[number][1]}_t", BAD_INPUT,
+            field=name) from None
+
+
 def lend(tensor, name, value, types):
     """Fills in the TgTensor of an input of these types (as type_text has them); returns what must live as long as it is
     used."""
@@ -106,9 +117,9 @@ def lend(tensor, name, value, types):
     if types[0] == SEQUENCE and isinstance(value, (list, tuple)):
         return lend_held(tensor, name, value, types)
     if types[0] == MAP and isinstance(value, dict):
-        return lend_held(
-            tensor, name,
-            [np.array(list(part), dtype_of(number)) for part, number in zip((value, value.values()), types[1:])], types)
+        return lend_held(tensor, name, [
+            map_part(name, part, number) for part, number in zip((value, value.values()), types[1:])
+        ], types)
     if value is None:
         raise BadInput(f"input '{name}' is None; {type_text(types)} is wanted", BAD_INPUT, field=name)
     return lend_array(tensor, name, value, types[0])

@@ -1,4 +1,7 @@
+"""Names that programs import from onnxruntime.capi."""
+from . import onnxruntime_pybind11_state as state
 from .onnxruntime_pybind11_state import *  # noqa: F403
-from .onnxruntime_pybind11_state import (  # noqa: F401
-    EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoModel, NoSuchFile, NotImplemented,
-    RuntimeException)
+
+
+def __getattr__(name):
+    return getattr(state, name)

@@ -1,10 +1,11 @@
-"""The standard's backend interface over InferenceSession: `onnx.backend.test.BackendTest(tgrun.backend, __name__)` runs
-the standard's own tests."""
+"""The standard's backend interface over InferenceSession."""
+import os
+
 import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from .session import InferenceSession, works
+from ..session import InferenceSession, works
 
 
 def device_name(device):
@@ -20,9 +21,13 @@ class Representation(BackendRep):
         self.names = [port.name for port in session.get_inputs()]
 
     def run(self, inputs, **kwargs):
-        """inputs: values in the model's order, or by name. The outputs in their order; by name too where names
-        allow."""
-        feed = inputs if isinstance(inputs, dict) else dict(zip(self.names, inputs, strict=True))
+        """inputs: values in the model's order, or by name, or the only one. The outputs in their order; by name too
+        where names allow."""
+        if isinstance(inputs, dict) and inputs.keys() <= set(self.names):
+            feed = inputs
+        else:
+            values = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+            feed = dict(zip(self.names, values, strict=True))
         outputs = self.session.run(None, feed)
         return namedtupledict("Outputs", [port.name for port in self.session.get_outputs()])(*outputs)
 
@@ -34,8 +39,13 @@ class TgrunBackend(Backend):
 
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
-        super().prepare(model, device, **kwargs)                # the standard's checker
-        return Representation(InferenceSession(model.SerializeToString(), device=device_name(device)))
+        """model: a ModelProto, or a file's name."""
+        if isinstance(model, (str, os.PathLike)):
+            onnx.checker.check_model(model)
+        else:
+            super().prepare(model, device, **kwargs)            # the standard's checker
+            model = model.SerializeToString()
+        return Representation(InferenceSession(model, device=device_name(device)))
 
     @classmethod
     def run_node(cls, node, inputs, device="CPU", outputs_info=None, **kwargs):
@@ -57,6 +67,7 @@ class TgrunBackend(Backend):
         return Representation(InferenceSession(model.SerializeToString(), device=device_name(device))).run(list(inputs))
 
 
+OnnxRuntimeBackend, OnnxRuntimeBackendRep = TgrunBackend, Representation         # onnxruntime's names
 is_compatible = TgrunBackend.is_compatible
 prepare = TgrunBackend.prepare
 run_model = TgrunBackend.run_model

@@ -1,4 +1,0 @@
-"""onnxruntime.transformers, where onnxruntime is installed."""
-from ..names import borrow
-
-borrow(__name__)
