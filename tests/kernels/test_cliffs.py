@@ -359,6 +359,14 @@ text = dump([helper.make_node("ReduceMax", ["x", "a"], ["m"], keepdims=0), helpe
             {"a": np.array([1])}, "optimize")
 check("what is costly behind a sum has lanes", re.search(r"SPLIT 0 (8|16) UPCAST", text))
 
+# Rows of three columns are vectors of four; a short sum whose outputs are stored in another order is one vector.
+text = dump([helper.make_node("ArgMax", ["x"], ["m"], axis=1), helper.make_node("Cast", ["m"], ["y"], to=1)],
+            [100, 3574, 3], {}, "optimize")
+check("rows of three columns are padded", text.count("SPLIT 1 4 UPCAST") == 2)
+text = dump([helper.make_node("ArgMax", ["x"], ["m"], axis=3), helper.make_node("Cast", ["m"], ["c"], to=1),
+             helper.make_node("Transpose", ["c"], ["y"], perm=[1, 2, 0, 3])], [5, 1024, 64, 7], {}, "optimize")
+check("a short sum that is stored in another order", "SPLIT 2 8 UNROLL" in text)
+
 # The greatest of two columns: four rows are a vector, though the last four are not whole.
 text = dump([helper.make_node("ReduceMax", ["x", "a"], ["y"])], [100, 1001, 2], {"a": np.array([1])}, "optimize")
 check("two columns of rows that are no whole fours", "SPLIT 1 2 UPCAST" in text)
