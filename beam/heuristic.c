@@ -15,9 +15,10 @@
 #include "beam/cost.h"
 #include "beam/cpu.h"
 
-/* WHOLE: iterations that are unrolled whole, of so much work; SHORT: reduces that are unrolled whole; COPIES: of what
- * is stored several times; OTHERS: loads of which one may depend on a loop that is computed once. */
-enum { WHOLE = 16, WHOLE_WORK = 512, SHORT = 27, COPIES = 4, OTHERS = 4 };
+/* WHOLE: iterations that are unrolled whole, of so much work; SHORT: reduces that are unrolled whole; RUNNING: running
+ * sums that are; COPIES: of what is stored several times; OTHERS: loads of which one may depend on a loop that is
+ * computed once. */
+enum { WHOLE = 16, WHOLE_WORK = 512, SHORT = 27, RUNNING = 48, COPIES = 4, OTHERS = 4 };
 
 /* ---- the others ---- */
 
@@ -38,10 +39,10 @@ static int shares_terms(const Trial *p)
 {
     int64_t terms = 1;
     for (uint32_t i = p->nout; i < p->naxis; i++)
-        terms *= is_symbolic(p, p->number[i]) ? SHORT + 1 : p->size[p->number[i]];
-    for (uint32_t i = p->nout; p->reduces && terms <= SHORT && i-- > 0;) {
+        terms *= is_symbolic(p, p->number[i]) ? RUNNING + 1 : p->size[p->number[i]];
+    for (uint32_t i = p->nout; p->reduces && terms <= RUNNING && i-- > 0;) {
         int number = p->number[i];
-        bool same = !is_symbolic(p, number) && p->size[number] <= SHORT && p->rows >> number & 1;
+        bool same = !is_symbolic(p, number) && p->size[number] <= RUNNING && p->rows >> number & 1;
         for (uint32_t j = 0; j < p->naccess && same; j++)
             same = p->access[j].store || !(p->access[j].at->ranges & p->reduces) ||
                 !(p->access[j].at->ranges >> number & 1);
@@ -213,7 +214,7 @@ static bool pages_apart(const Trial *p, int number)
 static void running(Trial *p, int number)
 {
     int lane = cpu_best_lane(p, p->outs & ~(UINT64_C(1) << number));
-    unroll_small(p, SHORT);
+    unroll_small(p, RUNNING);
     cpu_split(p, number, p->size[number], AXIS_UPCAST);
     if (lane >= 0 && cpu_worth_lanes(p, lane)) lanes_on(p, lane, pages_apart(p, number) ? 4 : 1);
 }

@@ -27,8 +27,9 @@ class SessionOptions:
     seed, dims, batch, batch_inputs ("x,mask"), shard ("auto", "batch" or "weights": how the devices of the CPU
     provider's option device_id, such as "0-3", divide a model), compiler ("auto", "cc" or "own"), verbose (lines on standard error),
     call_limit_s (a call that takes longer ends with OverTime). Of onnxruntime's, enable_profiling, profile_file_prefix,
-    use_deterministic_compute (the C compiler is waited for), free dimensions and providers are obeyed; the others have
-    no effect, of which a warning tells; a name that is neither's is an AttributeError, as there."""
+    use_deterministic_compute (the C compiler is waited for), optimized_model_filepath (the model as it is), free
+    dimensions, constants and providers are obeyed; the others have no effect, of which a warning tells; a name that is
+    neither's is an AttributeError, as there."""
 
     OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims",
            "batch", "batch_inputs", "shard", "compiler", "verbose", "call_limit_s")
