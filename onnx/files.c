@@ -34,13 +34,15 @@ enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, MAX_FILES = 40
 #define DIGEST_STEP ((size_t)8 << 20)
 
 typedef struct Block { struct Block *next; void *p; } Block;
-/* mapped: by this, or by somebody who maps it as long; else it is anybody's memory */
-typedef struct { Bytes bytes; bool mapped, read; } File;
+/* mapped: by this, or by somebody who maps it as long; else it is anybody's memory. place: the k-th that was read, from
+ * 1 on; 0: nobody read it */
+typedef struct { Bytes bytes; bool mapped; uint32_t place; } File;
 struct Files {
     Arena *arena;
     /* the folder of the path, and, when the path is a link, the folder of what it leads to; -1: none */
     int folder, store;
     Map map;                /* name -> File; "" is the model itself */
+    uint32_t nread;
     bool borrowed;          /* the mappings are somebody else's */
     const char *known;      /* the digest, where nothing must be read for it; or NULL */
     Block *blocks;
@@ -93,7 +95,7 @@ static TgStatus map_fd(Bytes *out, Files *f, int fd, size_t size, const char *na
     if (p == MAP_FAILED)
         return fail(error == ENOMEM ? TG_LIMIT : TG_BAD_MODEL, "cannot be mapped: %s", strerror(error));
     *out = (Bytes){ p, size };
-    *kept = (File){ *out, .mapped = true, .read = true };
+    *kept = (File){ *out, .mapped = true, .place = ++f->nread };
     return TG_OK;
 }
 
@@ -162,28 +164,33 @@ void files_give(Files *f, const char *name, Bytes bytes)
     map_puts(&f->map, arena_strdup(f->arena, name), arena_copy(f->arena, &one, sizeof one));
 }
 
-bool files_given(const Files *f, const char *name, Bytes *out)
+bool files_given(Files *f, const char *name, Bytes *out)
 {
     File *file = map_gets(&f->map, name);
     if (!file) return false;
-    file->read = true;
+    if (!file->place) file->place = ++f->nread;
     *out = file->bytes;
     return true;
 }
 
+bool files_known(const Files *f, const char *name) { return map_gets(&f->map, name) != NULL; }
+
 bool files_read(const Files *f, const char *name)
 {
     const File *file = map_gets(&f->map, name);
-    return file && file->read;
+    return file && file->place;
 }
 
 bool files_at(const Files *f, uint32_t k, NamedBytes *out)
 {
-    if (k >= f->map.count) return false;
-    const MapEntry *e = &f->map.entry[k];
-    *out = (NamedBytes){ arena_printf(f->arena, "%.*s", (int)e->key_len, (const char *)e->key),
-                         ((const File *)e->value)->bytes };
-    return true;
+    for (uint32_t i = 0; i < f->map.count; i++) {
+        const MapEntry *e = &f->map.entry[i];
+        const File *file = e->value;
+        if (file->place != k + 1) continue;
+        *out = (NamedBytes){ arena_printf(f->arena, "%.*s", (int)e->key_len, (const char *)e->key), file->bytes };
+        return true;
+    }
+    return false;
 }
 
 /* Without openat2: each part of the name is opened in the folder before it, and no part may be a link or lead up. */

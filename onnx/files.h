@@ -18,9 +18,11 @@ TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint3
 /* The file of this name is these bytes, which are somebody's who outlives this. A name that begins with / is no file's:
  * what is given under it waits for files_given. */
 void files_give(Files *f, const char *name, Bytes bytes);
-bool files_given(const Files *f, const char *name, Bytes *out);
+bool files_given(Files *f, const char *name, Bytes *out);
+bool files_known(const Files *f, const char *name);
 bool files_read(const Files *f, const char *name);      /* has anybody read it? */
-/* the k-th of the files, "" is the model itself; false: there are fewer */
+/* the k-th that was read, in whatever order they were given, so that it is one with the digest; "" is the model itself;
+ * false: there are fewer */
 bool files_at(const Files *f, uint32_t k, NamedBytes *out);
 void files_free(Files *f);
 void files_undo(void *files);           /* the same (undo_push) */

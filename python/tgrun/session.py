@@ -20,8 +20,8 @@ import numpy as np
 from .adapters import adapted
 from .binding import IOBinding, OrtValue, OrtValueVector
 from . import names
-from .library import (BAD_INPUT, DEVICE, USAGE, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort,
-                      TgTensor, Unsupported, check, lib, text)
+from .library import (BAD_INPUT, BAD_MODEL, DEVICE, USAGE, BadInput, BadModel, DeviceError, Error, TgInfo, TgModel,
+                      TgOptions, TgPort, TgTensor, Unsupported, check, lib, text)
 from .options import PROVIDERS, RunOptions, SessionOptions, normal_providers
 from .sparse import SparseTensor
 from .stop import Flag
@@ -275,12 +275,13 @@ class Seats:
 
 def options_in(model, options):
     """A copy of the options, with those that the model has in its property "ort_config"."""
-    options, session, look = copy.copy(options), ctypes.c_void_p(), TgOptions()
-    lib.tg_options_default(look)
-    look.device = b"none"
+    options, session = copy.copy(options), ctypes.c_void_p()
+    look, kept = options.to_c("none")
     open_into(session, model, look)
     try:
         options.take(properties(session).get("ort_config", "{}"))
+    except (AttributeError, TypeError, ValueError) as e:
+        raise BadModel(f"the model's ort_config: {e}", BAD_MODEL, field="ort_config") from None
     finally:
         lib.tg_close(session)
     return options

@@ -86,8 +86,5 @@ class SparseTensor:
         if self._form != form:
             raise RuntimeError(f"a sparse tensor of format {self._form.name}, not {form.name}")
 
-    def as_blocksparse_view(self):
-        self._is(names.OrtSparseFormat.ORT_SPARSE_BLOCK_SPARSE)
-
     def to_cuda(self, ort_device):
         names.refuse("SparseTensor.to_cuda", "values lie in the computer's memory")

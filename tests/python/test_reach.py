@@ -185,6 +185,17 @@ class Options(unittest.TestCase):
         os.remove(s.end_profiling())
         self.assertEqual(session(proto).get_session_options().intra_op_num_threads, 0)
 
+    def test_of_the_model_that_are_none(self):
+        os.environ["ORT_LOAD_CONFIG_FROM_MODEL"] = "1"
+        try:
+            for text in ("{", "[]", '{"session_options": {"unknown": 1}}',
+                         '{"session_options": {"graph_optimization_level": 55}}'):
+                proto = product()
+                helper.set_model_props(proto, {"ort_config": text})
+                self.assertRaisesRegex(tgrun.BadModel, "the model's ort_config: ", session, proto)
+        finally:
+            del os.environ["ORT_LOAD_CONFIG_FROM_MODEL"]
+
     def test_denotations(self):
         x, o = port("x", ["n", "m"]), tgrun.SessionOptions()
         x.type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"

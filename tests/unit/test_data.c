@@ -64,6 +64,30 @@ static void taken(void **state)
     assert_int_equal(open_with(&s[0], NULL, 0), TG_BAD_MODEL);
 }
 
+/* Files are known by when the model reads them, whatever order they are given in. */
+static void in_any_order(void **state)
+{
+    (void)state;
+    const float v[] = { 10, 20 }, w[] = { 1, 3 };
+    const TgData given[2][2] = { { { .file = "a.bin", .value = pair(v) }, { .file = "b.bin", .value = pair(w) } },
+                                 { { .file = "b.bin", .value = pair(w) }, { .file = "a.bin", .value = pair(v) } } };
+    const Text one = bytes;
+    bytes = pb_text("1:8 8{2:13} 7{1{1:'x' 1:'w' 2:'z' 4:'Mul'} 1{1:'z' 1:'v' 2:'y' 4:'Add'} "
+                    "5{1:2 2:1 8:'w' 13{1:'location' 2:'b.bin'} 14:1} 5{1:2 2:1 8:'v' 13{1:'location' 2:'a.bin'} 14:1} "
+                    "11{1:'x' 2{1{1:1 2{1{1:2}}}}} 12{1:'y' 2{1{1:1}}}}");
+    for (int k = 0; k < 4; k++) {
+        TgSession *s;
+        TgInfo info;
+        assert_int_equal(open_with(&s, given[k & 1], 2), TG_OK);
+        sums(s, 11, 26);
+        assert_int_equal(tg_info(s, &info), TG_OK);
+        assert_true(k == 0 || info.programs_kept == 1);
+        tg_close(s);
+    }
+    text_free(&bytes);
+    bytes = one;
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -111,6 +135,7 @@ static int end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(taken), cmocka_unit_test(refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(taken), cmocka_unit_test(in_any_order),
+                                        cmocka_unit_test(refused) };
     return cmocka_run_group_tests(tests, make, end);
 }
