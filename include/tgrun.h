@@ -112,7 +112,8 @@ typedef struct {
     TgType rounded; /**< of an output: the narrower type whose numbers it holds (a cast of f16 to f32); 0: none is
                        known, and of an input */
     int64_t sparse; /**< 1: the model says that the tensor is sparse; it is given, and made, dense */
-    const char *const *denotation; /**< [rank] what each axis means in the model's words, "DATA_BATCH", or "" */
+    const char *const *denotation; /**< [rank] what each axis means in the model's words, "DATA_BATCH", or ""; NULL: the
+                                      model says nothing */
     int64_t reserved[6];
 } TgPort;
 

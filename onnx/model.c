@@ -37,10 +37,11 @@ static TgStatus build_dims(Build *b, ValueDef *v, const Onnx__TensorShapeProto *
     if (p->n_dim > TG_MAX_RANK)
         return fail_at(TG_UNSUPPORTED, NULL, NULL, v->name, "rank %zu; at most %d is supported", p->n_dim, TG_MAX_RANK);
     DimDef *dim = NEW_N(b->arena, DimDef, p->n_dim);
+    const char **denotation = NEW_N(b->arena, const char *, p->n_dim);
     for (size_t k = 0; k < p->n_dim; k++) {
         const Onnx__TensorShapeProto__Dimension *d = p->dim[k];
         dim[k].size = -1;
-        dim[k].denotation = text(d->denotation);
+        denotation[k] = text(d->denotation);
         if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
             dim[k].symbol = *d->dim_param ? d->dim_param : NULL;
         if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) dim[k].size = d->dim_value;
@@ -49,6 +50,7 @@ static TgStatus build_dims(Build *b, ValueDef *v, const Onnx__TensorShapeProto *
     }
     v->rank = (int32_t)p->n_dim;
     v->dim = dim;
+    v->denotation = denotation;
     return TG_OK;
 }
 
@@ -65,6 +67,7 @@ static TgStatus build_inside(Build *b, ValueDef *v, const Onnx__TypeProto *p, ui
     v->type = inside->type;
     v->rank = inside->rank;
     v->dim = inside->dim;
+    v->denotation = inside->denotation;
     return TG_OK;
 }
 

@@ -33,18 +33,19 @@ typedef enum {
     VALUE_ANY,
     VALUE_ROWS
 } ValueKind;
-/* size -1: free; denotation: what the axis means, "DATA_BATCH", or "" */
-typedef struct { int64_t size; const char *symbol, *denotation; } DimDef;
+typedef struct { int64_t size; const char *symbol; } DimDef;      /* size -1: free */
 /* inside: what a sequence or an optional holds, or a map's values, at most VALUE_DEPTH of them; their type and dim are
  * given outside too. type 0: unknown; rank -1: not declared. */
 enum { VALUE_DEPTH = 4 };
-/* key: type of a map's keys; sparse: a tensor that the model says is one, here dense */
+/* key: type of a map's keys; denotation: [rank] what axes mean, "DATA_BATCH", or "" (NULL: nothing is said); sparse: a
+ * tensor that the model says is one, here dense */
 typedef struct ValueDef {
     const char *name;
     ValueKind kind;
     int32_t type, key, rank;
     const DimDef *dim;
     const struct ValueDef *inside;
+    const char *const *denotation;
     bool sparse;
 } ValueDef;
 

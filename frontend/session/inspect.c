@@ -29,19 +29,15 @@ static void inside_of(TgType inside[TG_MAX_INSIDE], const ValueDef *v)
     }
 }
 
-static const char *const *denotations(const TgSession *s, const ValueDef *v)
-{
-    if (v->rank <= 0) return NULL;
-    const char **d = NEW_N(s->arena, const char *, (size_t)v->rank);
-    for (int32_t k = 0; k < v->rank; k++) d[k] = v->dim[k].denotation ? v->dim[k].denotation : "";
-    return d;
-}
-
-static TgStatus port(const TgSession *s, const ValueDef *list, uint32_t count, int32_t index, TgPort *out)
+static TgStatus port(const ValueDef *list, uint32_t count, int32_t index, TgPort *out)
 {
     if (index < 0 || (uint32_t)index >= count) return fail(TG_USAGE, "port %d of %u", index, count);
     const ValueDef *v = &list[index];
-    *out = (TgPort){ .name = v->name, .type = port_type(v), .rank = v->rank, .sparse = v->sparse };
+    *out = (TgPort){ .name = v->name,
+                     .type = port_type(v),
+                     .rank = v->rank,
+                     .sparse = v->sparse,
+                     .denotation = v->denotation };
     inside_of(out->inside, v);
     if (v->rank > TG_MAX_RANK)
         return fail(TG_UNSUPPORTED, "'%s' has %d dimensions; %d are supported", v->name, v->rank, TG_MAX_RANK);
@@ -49,19 +45,18 @@ static TgStatus port(const TgSession *s, const ValueDef *list, uint32_t count, i
         out->shape[k] = v->dim[k].size;
         out->symbol[k] = v->dim[k].symbol;
     }
-    out->denotation = denotations(s, v);
     return TG_OK;
 }
 
 TgStatus tg_input(const TgSession *s, int32_t index, TgPort *out)
 {
-    TRY(port(s, s->model->graph.input, s->model->graph.ninput, index, out));
+    TRY(port(s->model->graph.input, s->model->graph.ninput, index, out));
     if (s->batch) batch_port(s->batch, out, index);
     return TG_OK;
 }
 TgStatus tg_output(const TgSession *s, int32_t index, TgPort *out)
 {
-    TRY(port(s, s->model->graph.output, s->model->graph.noutput, index, out));
+    TRY(port(s->model->graph.output, s->model->graph.noutput, index, out));
     out->step = model_step(s->model, out->name);
     out->rounded = model_rounded(s->model, out->name);
     if (s->batch) batch_port(s->batch, out, -1);

@@ -371,7 +371,8 @@ class InferenceSession:
             get(self._session, k, p)
             shape = [
                 p.shape[d] if p.shape[d] >= 0 else
-                self._options.size_of(text(p.symbol[d]), text(p.denotation[d])) or text(p.symbol[d]) or None
+                self._options.size_of(text(p.symbol[d]), text(p.denotation[d]) if p.denotation else "") or
+                text(p.symbol[d]) or None
                 for d in range(max(p.rank, 0))
             ]
             types.append((p.type, *p.inside))
