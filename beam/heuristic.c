@@ -16,8 +16,8 @@
 #include "beam/cpu.h"
 
 /* WHOLE: iterations that are unrolled whole, of so much work; SHORT: reduces that are unrolled whole; RUNNING: running
- * sums that are; COPIES: of what is stored several times; OTHERS: loads of which one may depend on a loop that is
- * computed once. */
+ * sums that are (FEW_ROWS of graph/build_reduce.c); COPIES: of what is stored several times; OTHERS: loads of which one
+ * may depend on a loop that is computed once. */
 enum { WHOLE = 16, WHOLE_WORK = 512, SHORT = 27, RUNNING = 48, COPIES = 4, OTHERS = 4 };
 
 /* ---- the others ---- */
@@ -407,13 +407,19 @@ static void rows_at_a_time(Trial *p, int reduce, int column, bool single)
     else lanes_on(p, column, 4);
 }
 
-/* Rows of so few columns that none divides a vector: the next power of two of them, with nothing in the last. */
-static void padded_columns(Trial *p, int reduce, int column, bool single)
+/* Lanes that hold n values, nothing in the last. */
+static int64_t padded(int64_t n)
 {
     int64_t w = 4;
-    while (w < p->size[column]) w *= 2;
+    while (w < n) w *= 2;
+    return w;
+}
+
+/* Rows of so few columns that none divides a vector: the next power of two of them. */
+static void padded_columns(Trial *p, int reduce, int column, bool single)
+{
+    int64_t w = padded(p->size[column]), rows = single ? ROWS : 2 * ROWS;
     if (!cpu_padto(p, column, w)) return;
-    int64_t rows = p->size[reduce] <= SHORT ? trial_size(p, reduce) : single ? ROWS : 2 * ROWS;
     cpu_padto(p, reduce, rows);
     cpu_split(p, reduce, rows, AXIS_UNROLL);
     cpu_split(p, column, w, AXIS_UPCAST);
@@ -453,18 +459,16 @@ static bool few_columns(Trial *p, const Kernel *k, int reduce)
     return true;
 }
 
-/* A whole short sum in one vector, with nothing in the lanes behind it. */
+/* A whole short sum in one vector. */
 static void padded_terms(Trial *p, int reduce, int out, bool single)
 {
-    int64_t w = 4;
+    int64_t w = padded(p->size[reduce]);
     (void)out, (void)single;
-    while (w < p->size[reduce]) w *= 2;
     if (cpu_padto(p, reduce, w)) cpu_split(p, reduce, w, AXIS_UNROLL);
 }
 
-static void as_it_is(Trial *p, int reduce, int out, bool single)
+static void lanes_if_worth(Trial *p, int reduce, int out, bool single)
 {
-    (void)reduce;
     if (out >= 0 && cpu_worth_lanes(p, out)) outs_in_lanes(p, reduce, out, single);
     else unroll_small(p, SHORT);
 }
@@ -473,7 +477,7 @@ static void as_it_is(Trial *p, int reduce, int out, bool single)
  * own (the place of the greatest of 7, 327680 times, stored in another order: 4.0 ms, now 0.5). */
 static bool short_sum(Trial *p, const Kernel *k, int reduce, int out)
 {
-    static const Form form[] = { { as_it_is, false }, { padded_terms, true } };
+    static const Form form[] = { { lanes_if_worth, false }, { padded_terms, true } };
     bool fits = reduce >= 0 && p->naxis == p->nout + 1 && !is_symbolic(p, reduce) && p->size[reduce] <= p->lanes;
     if (!fits || p->size[reduce] < 3 || (out >= 0 && is_symbolic(p, out))) return false;
     best_form(p, k, form, 2, reduce, out);
@@ -562,10 +566,11 @@ static void cpu(Trial *p, const Kernel *k)
     else if (sum_in_lanes(p, k, reduce, out)) { }
     else if (move_block(p)) { }
     else if (short_sum(p, k, reduce, out)) { }
-    else if (out >= 0 && cpu_worth_lanes(p, out)) {
-        outs_in_lanes(p, reduce, out, !p->reduces);
-        if (!p->reduces) share_loads(p, out);
-    } else unroll_small(p, SHORT);
+    else {
+        bool shares = !p->reduces && out >= 0 && cpu_worth_lanes(p, out);
+        lanes_if_worth(p, reduce, out, !p->reduces);
+        if (shares) share_loads(p, out);
+    }
     cpu_share(p, -1);
     trial_pack(p);
     if ((has_rows || looked_up) && same < 0) best_of_rows(p, k);

@@ -20,18 +20,15 @@ TgStatus model_data_give(Files *files, Arena *arena, const ModelData *data)
 {
     for (int64_t k = 0; k < data->n; k++) {
         const TgData *d = &data->at[k];
-        for (size_t i = 0; i < sizeof d->reserved / sizeof *d->reserved; i++)
-            if (d->reserved[i]) return fail(TG_USAGE, "data %lld: a field is set that is unknown", (long long)k);
         if (!d->initializer == !d->file)
             return fail(TG_USAGE, "data %lld: either initializer or file is named", (long long)k);
         if (d->file && (!*d->file || *d->file == '/'))
             return fail(TG_USAGE, "data %lld: file '%s' is no external file's name", (long long)k, d->file);
         if (d->value.size_bytes && !d->value.data)
             return fail(TG_USAGE, "data %lld: its value has no data", (long long)k);
-        if (files_known(files, name_of(arena, d)))
+        if (!files_give(files, name_of(arena, d), (Bytes){ d->value.data, d->value.size_bytes }))
             return fail(TG_USAGE, "data %lld: '%s' is given twice", (long long)k,
                         d->initializer ? d->initializer : d->file);
-        files_give(files, name_of(arena, d), (Bytes){ d->value.data, d->value.size_bytes });
     }
     return TG_OK;
 }

@@ -143,6 +143,12 @@ TgStatus files_open_memory(Files **out, Arena *arena, const char *folder)
     return TG_OK;
 }
 
+static void add(Files *f, const char *name, Bytes bytes, bool mapped)
+{
+    const File one = { bytes, mapped, 0 };
+    map_puts(&f->map, arena_strdup(f->arena, name), arena_copy(f->arena, &one, sizeof one));
+}
+
 TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint32_t n, const char *digest)
 {
     Undo undo;
@@ -150,21 +156,19 @@ TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint3
     undo_push(&undo, files_undo, *out);
     (*out)->borrowed = true;
     (*out)->known = arena_strdup(arena, digest);
-    for (uint32_t k = 0; k < n; k++) {
-        const File one = { file[k].bytes, .mapped = true };
-        map_puts(&(*out)->map, arena_strdup(arena, file[k].name), arena_copy(arena, &one, sizeof one));
-    }
+    for (uint32_t k = 0; k < n; k++) add(*out, file[k].name, file[k].bytes, true);
     undo_pop(&undo);
     return TG_OK;
 }
 
-void files_give(Files *f, const char *name, Bytes bytes)
+bool files_give(Files *f, const char *name, Bytes bytes)
 {
-    const File one = { bytes, .mapped = false };
-    map_puts(&f->map, arena_strdup(f->arena, name), arena_copy(f->arena, &one, sizeof one));
+    if (map_gets(&f->map, name)) return false;
+    add(f, name, bytes, false);
+    return true;
 }
 
-bool files_given(Files *f, const char *name, Bytes *out)
+bool files_find(Files *f, const char *name, Bytes *out)
 {
     File *file = map_gets(&f->map, name);
     if (!file) return false;
@@ -172,8 +176,6 @@ bool files_given(Files *f, const char *name, Bytes *out)
     *out = file->bytes;
     return true;
 }
-
-bool files_known(const Files *f, const char *name) { return map_gets(&f->map, name) != NULL; }
 
 bool files_read(const Files *f, const char *name)
 {
@@ -259,7 +261,7 @@ static const char *bad_name(const char *name)
 TgStatus files_map(Bytes *out, Files *f, const char *name, const char *field)
 {
     struct stat st;
-    if (*name && *name != '/' && files_given(f, name, out)) return TG_OK;
+    if (*name && *name != '/' && files_find(f, name, out)) return TG_OK;
     const char *why = bad_name(name);
     if (why) return refuse(field, name, why);
     if (f->folder < 0) return refuse(field, name, "cannot be looked for: the model has no folder");

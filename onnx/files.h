@@ -15,11 +15,10 @@ TgStatus files_open_memory(Files **out, Arena *arena, const char *folder);
 /* For what lies in memory whole: a model's external files, whose bytes outlive this. digest: of the model. */
 typedef struct { const char *name; Bytes bytes; } NamedBytes;
 TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint32_t n, const char *digest);
-/* The file of this name is these bytes, which are somebody's who outlives this. A name that begins with / is no file's:
- * what is given under it waits for files_given. */
-void files_give(Files *f, const char *name, Bytes bytes);
-bool files_given(Files *f, const char *name, Bytes *out);
-bool files_known(const Files *f, const char *name);
+/* The file of this name is these bytes, which are somebody's who outlives this; false: there is one of this name. A
+ * name that begins with / is no file's: what is given under it waits for files_find, which reads what is known. */
+bool files_give(Files *f, const char *name, Bytes bytes);
+bool files_find(Files *f, const char *name, Bytes *out);
 bool files_read(const Files *f, const char *name);      /* has anybody read it? */
 /* the k-th that was read, in whatever order they were given, so that it is one with the digest; "" is the model itself;
  * false: there are fewer */

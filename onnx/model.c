@@ -296,7 +296,7 @@ static TgStatus build_init(Build *b, const GraphDef *g, TensorDef *t, const Onnx
 {
     Bytes given;
     bool main = g == &b->model->graph && b->source.files;
-    if (main && files_given(b->source.files, model_data_name(b->scratch, text(p->name)), &given))
+    if (main && files_find(b->source.files, model_data_name(b->scratch, text(p->name)), &given))
         return tensor_decode_given(t, &b->source, p, given, at);
     return tensor_decode(t, &b->source, p, at);
 }

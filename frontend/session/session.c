@@ -105,6 +105,8 @@ typedef struct { const char *path; const void *data; size_t size_bytes; const ch
 static TgStatus load_model(TgSession *s, const Opened *from)
 {
     const ModelData given = { s->options.data, s->options.data_count };
+    for (int64_t k = 0; k < given.n; k++)
+        TRY(session_reserved(given.at[k].reserved, sizeof given.at->reserved / sizeof *given.at->reserved, "data"));
     if (from->data) return model_load_bytes(&s->model, from->data, from->size_bytes, from->folder, &given);
     return bundle_is(from->path) ? compiled_open(s) : model_load(&s->model, from->path, &given);
 }

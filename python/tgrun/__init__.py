@@ -26,5 +26,5 @@ from .sparse import SparseTensor
 __version__ = text(lib.tg_version())
 __all__ = [
     name for name in dir()
-    if not name.startswith("_") and (name not in ("lib", "text")) and not isinstance(globals()[name], type(names))
+    if not name.startswith("_") and name not in ("lib", "text") and not isinstance(globals()[name], type(names))
 ]

@@ -73,11 +73,9 @@ class AdapterFormat:
                 raise BadInput(f"{path}: format {root.integer(FORMAT_VERSION)}; {FORMAT} is known", BAD_INPUT)
             made._adapter, made._model = root.integer(ADAPTER_VERSION), root.integer(MODEL_VERSION)
             made._parameters = {t.text(NAME): tensor(t, path) for t in root.tables(PARAMETERS)}
-        except (IndexError, TypeError, UnicodeDecodeError, ValueError) as e:
-            if isinstance(e, BadInput):
-                raise
-            raise BadInput(f"{path}: is no adapter: {e}", BAD_INPUT) from None
-        except Exception as e:                  # struct.error and flatbuffers' own of damaged files
+        except BadInput:
+            raise
+        except Exception as e:                  # whatever flatbuffers, struct and numpy say of a damaged file
             raise BadInput(f"{path}: is no adapter: {e}", BAD_INPUT) from None
         return made
 

@@ -116,7 +116,6 @@ class OrtValue:
     def update_inplace(self, array):
         self._value[...] = array
 
-
     def _get_c_value(self):
         """This: there is no other one inside."""
         return self

@@ -196,15 +196,8 @@ class Borrower(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 sys.meta_path.insert(0, Borrower())
 
 
-class Refused:
-    """A class that programs may import, and not make."""
+class ModelCompiler:
+    """Refused: Unsupported."""
 
     def __init__(self, *values, **named):
-        refuse(type(self).__name__, self.why)
-
-
-def refused(name, why):
-    return type(name, (Refused,), {"why": why, "__doc__": f"Refused: {why}."})
-
-
-ModelCompiler = refused("ModelCompiler", "kernels are kept in the cache of the user")
+        refuse("ModelCompiler", "kernels are kept in the cache of the user")

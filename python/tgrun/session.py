@@ -27,6 +27,7 @@ from .sparse import SparseTensor
 from .stop import Flag
 from .values import Loan, Outputs, dtype_of, type_text
 
+
 @dataclass(frozen=True)
 class NodeArg:
     """An input or output. type: onnxruntime's words, as `tensor(float)`, `seq(tensor(int64))`,
@@ -97,6 +98,7 @@ def devices_of(providers, provider_options):
 
 # ---- the session ----
 
+
 def open_into(session, model, options):
     """From a file's name or bytes; returns what must live as long as the session."""
     if isinstance(model, (str, os.PathLike)):
@@ -121,7 +123,8 @@ def write_model(path_or_bytes, options):
     names.ignore("SessionOptions.optimized_model_filepath",
                  "the file holds the model as it is: what is made of it here are kernels (InferenceSession.save)")
     import onnx                                                 # only for who wants such a file
-    model = onnx.load_from_string(path_or_bytes) if isinstance(path_or_bytes, bytes) else onnx.load(path_or_bytes)
+    named = isinstance(path_or_bytes, (str, os.PathLike))
+    model = onnx.load(path_or_bytes) if named else onnx.load_from_string(bytes(path_or_bytes))
     beside, least = (options.config.get(key) for key in SessionOptions.ENTRIES)
     onnx.save(model, options.optimized_model_filepath, save_as_external_data=beside is not None, location=beside,
               size_threshold=int(least or 1024))
@@ -306,6 +309,7 @@ class Inner:
 
 
 THEIRS = {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
+
 
 class InferenceSession:
     """path_or_bytes: a file's name, or a model's bytes. providers: the first that works here is taken; device: `auto`,

@@ -96,7 +96,7 @@ static void refused(void **state)
         { TG_USAGE, "either", { { .initializer = "w", .file = "w.bin", .value = pair(v) } } },
         { TG_USAGE, "data 0: file '/w.bin' is no external", { { .file = "/w.bin", .value = pair(v) } } },
         { TG_USAGE, "its value has no data", { { .initializer = "w", .value = empty } } },
-        { TG_USAGE, "a field is set that is unknown", { { .initializer = "w", .value = pair(v), .reserved = { 1 } } } },
+        { TG_USAGE, "data: a field is set that this library", { { .initializer = "w", .value = pair(v), .reserved = { 1 } } } },
         { TG_USAGE, "data 1: 'w' is given twice",
           { { .initializer = "w", .value = pair(v) }, { .initializer = "w", .value = pair(v) } } },
         { TG_BAD_INPUT, "f32; i32 is given", { { .initializer = "w", .value = wrong } } },
