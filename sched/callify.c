@@ -20,7 +20,7 @@ static const UOp *store_scalars(Graph *g, const UOp *sink)
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t)
 {
     sink = sum_integers(g, compute_needed(g, sink), t);
-    *out = join_siblings(g, graph_rewrite(g, sink, rules_movement(), 0, NULL));
+    *out = join_siblings(g, commute_products(g, graph_rewrite(g, sink, rules_movement(), 0, NULL)));
     *out = narrow_joins(g, *out);
     *out = cut_long_reduces(g, store_wide(g, sum_parts(g, sum_windows(g, *out, t), t), t), t);
     if (graph_error(g) == TG_OK) *out = store_scalars(g, *out);

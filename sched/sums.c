@@ -3,16 +3,31 @@
 
 bool view_is(U u)
 {
-    return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST && u->op != UOP_CONTIGUOUS &&
-                                     u->op != UOP_COPY);
+    return u->op == UOP_INDEX ||
+        (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST && u->op != UOP_CONTIGUOUS && u->op != UOP_COPY);
 }
 
-/* Elements behind an axis of u. */
-static int64_t behind(U u, uint32_t axis)
+/* As many elements lie behind axis i of a as behind axis k of b, whatever symbolic sizes are. */
+static bool same_behind(U a, uint32_t i, U b, uint32_t k)
 {
-    int64_t n = 1;
-    for (uint32_t k = axis + 1; k < uop_rank(u); k++) n *= uop_size(u, k);
-    return n;
+    U symbol[RANK_MAX];
+    int64_t of_a = 1, of_b = 1;
+    uint32_t n = 0;
+    while (++i < uop_rank(a)) {
+        if (uop_is_const(uop_dim(a, i))) of_a *= uop_size(a, i);
+        else symbol[n++] = uop_dim(a, i);
+    }
+    while (++k < uop_rank(b)) {
+        if (uop_is_const(uop_dim(b, k))) {
+            of_b *= uop_size(b, k);
+            continue;
+        }
+        uint32_t at = 0;
+        while (at < n && symbol[at] != uop_dim(b, k)) at++;
+        if (at == n) return false;
+        symbol[at] = symbol[--n];
+    }
+    return !n && of_a == of_b;
 }
 
 /* Axes that the indices of an INDEX make. */
@@ -28,18 +43,18 @@ int view_axis(U view, int axis)
     U x = view->src[0];
     int off = (int)uop_rank(view) - (int)uop_rank(x), under = -1;
     switch (view->op) {
-    case UOP_EXPAND:  under = axis - off; break;
+    case UOP_EXPAND: under = axis - off; break;
     case UOP_PERMUTE: under = (int)blob_ints(view->arg.blob)[axis]; break;
-    case UOP_INDEX:   under = axis < axes_made(view) ? -1 : axis - axes_made(view) + (int)view->nsrc - 1; break;
+    case UOP_INDEX: under = axis < axes_made(view) ? -1 : axis - axes_made(view) + (int)view->nsrc - 1; break;
     case UOP_PAD:
-    case UOP_SHRINK:  under = axis; break;
+    case UOP_SHRINK: under = axis; break;
     case UOP_RESHAPE:
         for (uint32_t k = 0; k < uop_rank(x); k++)
-            if (behind(x, k) == behind(view, (uint32_t)axis) && uop_size(x, k) > 1) under = (int)k;
+            if (uop_size(x, k) > 1 && same_behind(x, k, view, (uint32_t)axis)) under = (int)k;
         break;
     default: break;
     }
-    return under >= 0 && uop_size(x, (uint32_t)under) == uop_size(view, (uint32_t)axis) ? under : -1;
+    return under >= 0 && uop_dim(x, (uint32_t)under) == uop_dim(view, (uint32_t)axis) ? under : -1;
 }
 
 int64_t operand_extent(U p, U u, uint32_t axis)
