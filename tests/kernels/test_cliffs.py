@@ -222,6 +222,11 @@ text = dump([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[5, 5], stri
             [1, 64, 77, 77], {}, "optimize")
 check("a line of a few vectors is unrolled whole", re.search(r"SPLIT 2 \d+ UPCAST; SPLIT 2 [235] UPCAST", text))
 
+# Sums of a few more terms than lanes are gathered for one vector of outputs at a time, or added from two vectors.
+text = dump([helper.make_node("ArgMax", ["x"], ["a"], axis=1), helper.make_node("Cast", ["a"], ["y"], to=1)], [15856, 17], {},
+            "optimize")
+check("a sum of 17 terms has one vector of outputs", "SPLIT 0 4 UPCAST" not in text)
+
 # A column of rows that lie far from each other: several vectors of a line, though their number divides nothing.
 text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)], [1470, 1686], {"axes": np.array([0])}, "plan")
 check("a reduce across lines takes whole ones", "threads 53" in text or "threads 27" in text)      # of 32 or 64 columns
