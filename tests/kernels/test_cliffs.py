@@ -227,6 +227,26 @@ text = dump([helper.make_node("ArgMax", ["x"], ["a"], axis=1), helper.make_node(
             "optimize")
 check("a sum of 17 terms has one vector of outputs", "SPLIT 0 4 UPCAST" not in text)
 
+# Scores by positions that are relative to each row (Transformer-XL): a product that is read along its diagonals is
+# computed in tiles, and then shifted.
+relative = [helper.make_node("MatMul", ["x", "p"], ["s"]), helper.make_node("Reshape", ["s", "turned"], ["t"]),
+            helper.make_node("Slice", ["t", "one", "end", "rows"], ["u"]), helper.make_node("Reshape", ["u", "back"], ["v"]),
+            helper.make_node("Slice", ["v", "none", "most", "columns"], ["w"]), helper.make_node("Exp", ["w"], ["y"])]
+text = dump(relative, [6, 128, 64], {"p": np.ones((6, 64, 256), "f4"), "turned": np.array([6, 256, 128]), "one": np.array([1]),
+                                     "end": np.array([256]), "rows": np.array([1]), "back": np.array([6, 128, 255]),
+                                     "none": np.array([0]), "most": np.array([128]), "columns": np.array([2])}, "plan")
+check("a product along its diagonals is a tile product", " r_6_128_256_64_" in text or " r_6_256_128_64_" in text)
+
+# A product's operand whose rows lie in pieces in what it is made of is copied: its places are found once, not for each
+# column.
+pieces = [helper.make_node("Pad", ["x", "pads"], ["p"]), helper.make_node("Reshape", ["p", "flat"], ["f"]),
+          helper.make_node("Slice", ["f", "none", "end", "axis"], ["s"]), helper.make_node("Reshape", ["s", "skewed"], ["k"]),
+          helper.make_node("MatMul", ["k", "w"], ["y"])]
+text = dump(pieces, [48, 32, 65], {"pads": np.array([0, 0, 0, 0, 0, 33]), "flat": np.array([48, 3136]), "none": np.array([0]),
+                                   "end": np.array([3104]), "axis": np.array([1]), "skewed": np.array([48, 32, 97]),
+                                   "w": np.ones((48, 97, 64), "f4")}, "plan")
+check("an operand in pieces is copied", len(re.findall(r"  e_\d", text)) == 2)
+
 # A column of rows that lie far from each other: several vectors of a line, though their number divides nothing.
 text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)], [1470, 1686], {"axes": np.array([0])}, "plan")
 check("a reduce across lines takes whole ones", "threads 53" in text or "threads 27" in text)      # of 32 or 64 columns
