@@ -757,6 +757,54 @@ def doubles():
     return bool(wrong)
 
 
+def grid_node(k, rng, feeds, nodes):
+    """A ScatterND whose places are rows by columns, as exporters write an assignment to slices: shape, places that are
+    a run, steps, counted from the end, repeated or one alone, axes in any order. Returns the name and what it is."""
+    shape = tuple(int(n) for n in rng.integers(1, 7, rng.integers(1, 5)))
+    depth = int(rng.integers(1, len(shape) + 1))
+    kinds = [lambda n: np.arange(n)[(b := rng.integers(0, n)):rng.integers(b, n) + 1], lambda n: np.arange(n)[::2],
+             lambda n: rng.integers(-n, n, rng.integers(1, n + 1)), lambda n: rng.integers(-n, n, 1), np.arange]
+    columns = [np.atleast_1d(kinds[rng.integers(len(kinds))](n)).astype(np.int64) for n in shape[:depth]]
+    order = list(rng.permutation(depth))                    # grid axis of each column
+    grid = [len(columns[order.index(a)]) for a in range(depth)]
+    parts = []
+    for axis, v in zip(order, columns):
+        name = f"c{k}_{len(parts)}"
+        values = numpy_helper.from_array(v.reshape([-1] + [1] * (depth - 1 - axis)))
+        nodes += [helper.make_node("Constant", [], [name], value=values),
+                  helper.make_node("Constant", [], [name + "s"], value_ints=grid),
+                  helper.make_node("Expand", [name, name + "s"], [name + "e"]),
+                  helper.make_node("Unsqueeze", [name + "e", "last"], [name + "u"])]
+        parts.append(name + "u")
+    x, updates = f(*shape), rng.standard_normal(grid + list(shape[depth:])).astype(np.float32)
+    feeds |= {f"x{k}": x, f"u{k}": updates}
+    nodes += [helper.make_node("Concat", parts, [f"i{k}"], axis=-1),
+              helper.make_node("ScatterND", [f"x{k}", f"i{k}", f"u{k}"], [f"y{k}"])]
+    want = x.copy()
+    for at in np.ndindex(*grid):
+        want[tuple(columns[c][at[order[c]]] for c in range(depth))] = updates[at]
+    return want
+
+
+def grids():
+    """Assignments to slices: 60 of them, in one model."""
+    rng, feeds, nodes = np.random.default_rng(7), {}, [helper.make_node("Constant", [], ["last"], value_ints=[-1])]
+    wants = [grid_node(k, rng, feeds, nodes) for k in range(60)]
+    port = lambda n, v: helper.make_tensor_value_info(n, TensorProto.FLOAT, v.shape)
+    m = helper.make_model(helper.make_graph(nodes, "g", [port(n, v) for n, v in feeds.items()],
+                                            [port(f"y{k}", v) for k, v in enumerate(wants)]),
+                          opset_imports=[helper.make_opsetid("", 18)])
+    m.ir_version = 8
+    folder = pathlib.Path(tempfile.mkdtemp())
+    (folder / "m.onnx").write_bytes(m.SerializeToString())
+    code, _, said = program.run(folder / "m.onnx", folder, feeds, "cpu")
+    wrong = [k for k, v in enumerate(wants)
+             if code or not np.array_equal(np.load(folder / "out" / f"y{k}.npy"), v)]
+    shutil.rmtree(folder)
+    print(f"assignments to slices: {len(wants) - len(wrong)} of {len(wants)} right", *wrong, said if code else "")
+    return bool(wrong)
+
+
 def near(value, want, spread, n):
     """A mean of n draws of that deviation, within five of its own."""
     return abs(value - want) < 5 * spread / math.sqrt(n)
@@ -794,4 +842,4 @@ def random():
 
 
 if __name__ == "__main__":
-    sys.exit(known() | maps() | doubles() | random())
+    sys.exit(known() | maps() | doubles() | grids() | random())
