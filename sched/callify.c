@@ -19,7 +19,7 @@ static const UOp *store_scalars(Graph *g, const UOp *sink)
 
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t)
 {
-    sink = sum_integers(g, compute_needed(g, sink), t);
+    sink = sum_integers(g, compute_needed(g, guard_angles(g, sink, t)), t);
     *out = join_siblings(g, commute_products(g, graph_rewrite(g, sink, rules_movement(), 0, NULL)));
     *out = narrow_joins(g, *out);
     *out = cut_long_reduces(g, store_wide(g, sum_parts(g, sum_windows(g, *out, t), t), t), t);

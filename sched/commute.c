@@ -25,7 +25,7 @@ enum {
     ENDS_MAX = 24,
     PARTS_MAX = 16,
     VIEWS_MAX = 16,
-    PASSES_MAX = 8
+    PASSES_MAX = 64
 };
 static const double LESS = 0.75;
 

@@ -51,6 +51,8 @@ typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
 /* needed.c: values of which a part is read, as that part */
 const UOp *compute_needed(Graph *g, const UOp *root);
+/* angles.c: sines of numbers that are not large, on a CPU */
+const UOp *guard_angles(Graph *g, const UOp *root, const Target *t);
 /* commute.c: sums of products and linear maps, in the order of fewer products */
 const UOp *commute_products(Graph *g, const UOp *root);
 /* sums of products of one value with several constants, as one */

@@ -6,9 +6,11 @@
  * tests/rules/test_math.c holds their error (in ulp, against double precision) under a bound. f64 stays whole for the
  * library. Each row takes an op away that none brings back, or narrows to a type that no row widens.
  */
+#include "graph/guard.h"
 #include "graph/rules/pat.h"
 #include "graph/rules/rules.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -77,6 +79,9 @@ FloatBounds float_bounds(V a, int depth)
         c = uop_const_float(a->src[1]);
     switch (a->op) {
     case UOP_BITCAST: return of_bits(a->src[0]);
+    case UOP_GUARD:                                         /* where it holds; else the run is made again */
+        if (guard_kind(a->arg) != GUARD_FINITE || t != DT_F32) return all;
+        return (FloatBounds){ -FLT_MAX, FLT_MAX };
     case UOP_CAST:
     case UOP_TRUNC: return dtype_is_float((DType)a->src[0]->dtype) ? float_bounds(a->src[0], depth - 1) : all;
     case UOP_MAX:
@@ -242,7 +247,7 @@ static V pow_f32(Graph *g, V a, V b)
 
 typedef struct { V n, r; } Quadrant;        /* |a| = n * pi/2 + r, n modulo 4 as i32, r an f64 of at most pi/4 */
 
-/* Up to 2^15: n is small enough that n times the first part of pi/2 is exact in double precision. */
+/* Up to SMALL_ANGLE: n is small enough that n times the first part of pi/2 is exact in double precision. */
 static Quadrant reduce_small(Graph *g, V a)
 {
     V d = cast_to(g, DT_F64, a), n = ALU1(g, TRUNC, plus(g, times(g, d, M_2_PI), 0.5));
@@ -287,8 +292,10 @@ static V sin_f32(Graph *g, V a)
     static const double s[] = { -0.16666654939987136, 0.008332177906383954, -0.00019517265753606414 };
     static const double k[] = { 0.04166664686006574, -0.0013887367193829397, 2.4438413621068452e-05 };
     V i = bits(g, a, DT_U32), sign = and_(g, i, 0x80000000), size = bits(g, and_(g, i, 0x7fffffff), DT_F32),
-      small = less(g, size, num(g, a, 0x1p15));
-    Quadrant near = reduce_small(g, size), far = reduce_large(g, size);
+      small = less(g, size, num(g, a, SMALL_ANGLE));
+    FloatBounds known = float_bounds(a, 8);
+    bool all_small = fmax(-known.lo, known.hi) <= SMALL_ANGLE;
+    Quadrant near = reduce_small(g, size), far = all_small ? near : reduce_large(g, size);
     V n = pick(g, small, near.n, far.n), r = cast_to(g, DT_F32, pick(g, small, near.r, far.r)), z = mul(g, r, r);
     V sine = mad(g, mul(g, r, z), polynomial(g, z, s, 3), r);
     V cosine = plus(g, mad(g, mul(g, z, z), polynomial(g, z, k, 3), times(g, z, -0.5)), 1);

@@ -14,6 +14,7 @@ enum { MAGIC = 12582912, MAGIC_BITS = 0x4b400000 };
 /* Where a float lies, unless it is NaN; depth: of operands that are looked at. (decompose.c) */
 typedef struct { double lo, hi; } FloatBounds;
 FloatBounds float_bounds(const UOp *a, int depth);
+#define SMALL_ANGLE 0x1p20      /* up to which a sine takes a few remainders of pi/2 */
 
 const RuleSet *rules_scalar(void);          /* rules_symbolic without valid.c */
 

@@ -757,6 +757,19 @@ def doubles():
     return bool(wrong)
 
 
+def angles():
+    """Sines of small numbers are made without what large ones want; a run that meets one is made again."""
+    small = np.linspace(-1e5, 1e5, 4001).astype(np.float32)
+    large = np.concatenate([small, np.float32([2**20, -1.5e9, 3e38, np.inf, -np.inf, np.nan, 0, -0.0])])
+    means = [(op, x) for op in ("Sin", "Cos") for x in (small, large)]
+    with np.errstate(invalid="ignore"):
+        wrong = [f"{op} of {len(x)}" for op, x in means
+                 if not np.allclose(draws(op, 22, [x], {}), getattr(np, op.lower())(x.astype(np.float64)), 1e-6, 2e-7,
+                                    equal_nan=True)]
+    print(f"angles: {len(means) - len(wrong)} of {len(means)} right", *wrong)
+    return bool(wrong)
+
+
 def grid_node(k, rng, feeds, nodes):
     """A ScatterND whose places are rows by columns, as exporters write an assignment to slices: shape, places that are
     a run, steps, counted from the end, repeated or one alone, axes in any order. Returns the name and what it is."""
@@ -842,4 +855,4 @@ def random():
 
 
 if __name__ == "__main__":
-    sys.exit(known() | maps() | doubles() | grids() | random())
+    sys.exit(known() | maps() | doubles() | angles() | grids() | random())
