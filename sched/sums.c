@@ -7,27 +7,41 @@ bool view_is(U u)
         (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST && u->op != UOP_CONTIGUOUS && u->op != UOP_COPY);
 }
 
+/* Factors of a product of sizes. */
+typedef struct {
+    U symbol[RANK_MAX];
+    uint32_t n;
+    int64_t constant;
+} Factors;
+
+static bool multiply(Factors *f, U size)
+{
+    if (size->op == UOP_MUL) return multiply(f, size->src[0]) && multiply(f, size->src[1]);
+    if (uop_is_const(size)) return f->constant *= size->arg.i, true;
+    if (f->n == RANK_MAX) return false;
+    f->symbol[f->n++] = size;
+    return true;
+}
+
+static bool behind(Factors *f, U u, uint32_t axis)
+{
+    *f = (Factors){ .constant = 1 };
+    bool all = true;
+    while (++axis < uop_rank(u) && all) all = multiply(f, uop_dim(u, axis));
+    return all;
+}
+
 /* As many elements lie behind axis i of a as behind axis k of b, whatever symbolic sizes are. */
 static bool same_behind(U a, uint32_t i, U b, uint32_t k)
 {
-    U symbol[RANK_MAX];
-    int64_t of_a = 1, of_b = 1;
-    uint32_t n = 0;
-    while (++i < uop_rank(a)) {
-        if (uop_is_const(uop_dim(a, i))) of_a *= uop_size(a, i);
-        else symbol[n++] = uop_dim(a, i);
+    Factors x, y;
+    if (!behind(&x, a, i) || !behind(&y, b, k) || x.constant != y.constant || x.n != y.n) return false;
+    for (uint32_t j = 0, at; j < y.n; j++) {
+        for (at = 0; at < x.n && x.symbol[at] != y.symbol[j];) at++;
+        if (at == x.n) return false;
+        x.symbol[at] = x.symbol[--x.n];
     }
-    while (++k < uop_rank(b)) {
-        if (uop_is_const(uop_dim(b, k))) {
-            of_b *= uop_size(b, k);
-            continue;
-        }
-        uint32_t at = 0;
-        while (at < n && symbol[at] != uop_dim(b, k)) at++;
-        if (at == n) return false;
-        symbol[at] = symbol[--n];
-    }
-    return !n && of_a == of_b;
+    return true;
 }
 
 /* Axes that the indices of an INDEX make. */
