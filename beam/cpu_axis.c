@@ -170,6 +170,13 @@ static double balance(const Trial *p, int number, int64_t n)
     return stored / (double)ceil_to(n, p->t->threads);
 }
 
+/* Of a symbolic loop half counts as if it were the shortest: a batch of 1 to 4 is mostly 1, and one thread's then. */
+static double expected_balance(const Trial *p, int number, const UOp *size)
+{
+    double most = balance(p, number, size->vmax);
+    return uop_is_const(size) ? most : (most + balance(p, number, size->vmin > 1 ? size->vmin : 1)) / 2;
+}
+
 /* How far an index moves with a range, about: gates keep it inside at the ends only. */
 static int64_t reach_of(const UOp *u, int number)
 {
@@ -226,7 +233,7 @@ void cpu_share(Trial *p, int first)
         /* outside of the rows it would repeat their statistics */
         if (p->rows && (p->outs & ~p->rows) >> range_number(axis[i]) & 1) continue;
         int number = range_number(axis[i]);
-        double b = balance(p, number, axis[i]->src[0]->vmax) + (number == first ? favour : 0) - further * i;
+        double b = expected_balance(p, number, axis[i]->src[0]) + (number == first ? favour : 0) - further * i;
         if (meets_in_lines(p, number, axis[i]->src[0]->vmax)) b -= in_lines;
         if (b > score) score = b, best = number;
     }

@@ -23,7 +23,8 @@ enum {
     FEW_SUMS = 6,
     PRODUCTS = 60,
     FEW_ROWS = 8,
-    MERGED_SUM = 64
+    MERGED_SUM = 64,
+    SIZES = 32
 };
 /* Cycles from one product of an accumulator to its next, of a loop beside its products, and of each load in it
  * (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216 of 6 x 4); loads that a cycle has of the two that a core may
@@ -84,8 +85,19 @@ typedef struct {
     int64_t others;
 } TileKind;
 
-/* Share of the multiply-add peak that a tile reaches: loads, latency, padding, threads that wait. */
-static double tile_score(const Trial *p, const TileKind *t, int64_t mr, int64_t nv, int64_t m, int64_t n)
+/* Rows that tiles of mr have for each that there is; of a symbolic number over all sizes: a batch of 1 to 8 in tiles of
+ * 4 does 1.3 times the work. */
+static double rows_done(const Trial *p, int number, int64_t mr, int64_t m)
+{
+    int64_t least = number >= 0 && is_symbolic(p, number) ? p->least[number] : m, step = (m - least) / SIZES + 1;
+    double done = 0, wanted = 0;
+    for (int64_t k = least; k <= m; k += step) done += (double)ceil_to(k, mr), wanted += (double)k;
+    return done / wanted;
+}
+
+/* Share of the multiply-add peak that a tile reaches: loads, latency, padding, threads that wait. number: its rows'
+ * axis, or -1. */
+static double tile_score(const Trial *p, const TileKind *t, int number, int64_t mr, int64_t nv, int64_t m, int64_t n)
 {
     bool owns = t->owns;
     double fma = (double)(mr * nv), loads = owns ? fma + (double)nv : (double)(mr + nv),
@@ -94,7 +106,7 @@ static double tile_score(const Trial *p, const TileKind *t, int64_t mr, int64_t 
     double loads_bytes = target_rates(p->t)->load * p->t->vector_bytes;
     if (!owns) cycles = fmax(cycles, (double)(nv * p->t->vector_bytes) / (vector_share * loads_bytes));
     cycles = fmax(cycles, fma_latency);
-    double waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
+    double waste = (double)ceil_to(n, nv * p->lanes) / (double)n * rows_done(p, number, mr, m);
     int64_t parts = ceil_to(n, nv * p->lanes) / (nv * p->lanes);
     if (t->columns) waste *= (double)ceil_to(parts, p->t->threads) / (double)parts;
     return fma / 2 / (cycles + loop_cycles + load_cycles * loads) / waste;
@@ -135,7 +147,7 @@ static void consider(const Trial *p, Tile *best, const TileKind *t, int number, 
             if (mr * nv * each + nv + t->others > registers(p) || (mr > 1 && nv > 4) ||
                 nv * p->lanes > ceil_to(n, p->lanes))
                 continue;
-            double s = tile_score(p, t, mr, nv, m, n) * (crowded(p, number, mr) ? crowded_rate : 1) *
+            double s = tile_score(p, t, number, mr, nv, m, n) * (crowded(p, number, mr) ? crowded_rate : 1) *
                 (mr > PLACES && scattered(p, number) ? scattered_rate : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s };
         }
@@ -418,7 +430,7 @@ void cpu_contract(Trial *p, int lane)
     /* one column of tiles fetches nothing again */
     int64_t least = best.nv < 4 ? 4 * p->lanes : best.nv * p->lanes + 1;
     bool cut = !rows && cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, least, best.mr);
-    if (cut) {                                                      /* threads take stretches of rows each */
+    if (cut) { /* threads take stretches of rows each */
         p->size[best.m] = trial_size(p, best.m);
         best = cpu_best_tile(p, lane, 0, false);
     }

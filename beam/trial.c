@@ -31,10 +31,11 @@ static void look_access(Trial *p, const UOp *u, const UOp *const *axis)
 static void look_axes(Trial *p, const UOp *const *axis)
 {
     p->elements = p->reduced = 1;
-    for (uint32_t i = 0; i < 64; i++) p->size[i] = 1;
+    for (uint32_t i = 0; i < 64; i++) p->size[i] = p->least[i] = 1;
     for (uint32_t i = 0; i < p->naxis; i++) {
         int n = p->number[i] = range_number(axis[i]);
         p->size[n] = axis[i]->src[0]->vmax;
+        p->least[n] = axis[i]->src[0]->vmin > 1 ? axis[i]->src[0]->vmin : 1;
         if (!uop_is_const(axis[i]->src[0])) p->symbolic |= range_bit(axis[i]);
         if (range_type(axis[i]) == AXIS_LOOP)
             p->outs |= range_bit(axis[i]), p->nout++, p->elements *= (double)p->size[n];

@@ -20,7 +20,7 @@ typedef struct {
     Access access[ACCESSES];
     uint32_t naccess, naxis, nout;
     int number[64];                 /* of the axes as they came: outputs, then reduces */
-    int64_t size[64];               /* by range number; of a symbolic axis the largest */
+    int64_t size[64], least[64];    /* by range number; of a symbolic axis the largest, and the least */
     int64_t together[64];           /* by range number: iterations in lanes or replicas, 0 for one */
     uint64_t outs, reduces, symbolic;
     uint64_t shared;                /* among threads already, as the kernel's chain wants it: no axes here */

@@ -33,11 +33,11 @@ def model(folder, nodes, shape, constants, kind=TensorProto.FLOAT):
     return path
 
 
-def dump(nodes, shape, constants, stage, kind=TensorProto.FLOAT):
-    """A stage's text."""
+def dump(nodes, shape, constants, stage, kind=TensorProto.FLOAT, more=()):
+    """A stage's text; more: options."""
     with tempfile.TemporaryDirectory() as folder:
         path = model(folder, nodes, shape, constants, kind)
-        done = subprocess.run([build / "tgrun", "dump", path, "--stage", stage, "--device", "cpu", "--threads", "2"],
+        done = subprocess.run([build / "tgrun", "dump", path, "--stage", stage, "--device", "cpu", "--threads", "2", *more],
                               capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -246,6 +246,14 @@ text = dump(pieces, [48, 32, 65], {"pads": np.array([0, 0, 0, 0, 0, 33]), "flat"
                                    "end": np.array([3104]), "axis": np.array([1]), "skewed": np.array([48, 32, 97]),
                                    "w": np.ones((48, 97, 64), "f4")}, "plan")
 check("an operand in pieces is copied", len(re.findall(r"  e_\d", text)) == 2)
+
+# A batch of any size up to 8 is mostly smaller: rows of tiles and threads are of the picture. Tokens are tiled.
+text = dump([helper.make_node("Conv", ["x", "w"], ["y"])], ["N", 512, 7, 7], {"w": np.ones((256, 512, 1, 1), "f4")},
+            "optimize", more=["--dim", "N=1..8"])
+check("a symbolic batch has no tiles and no threads", not re.search(r"SPLIT 0 [2-9] UPCAST|SPLIT 0 0 THREAD", text))
+text = dump([helper.make_node("MatMul", ["x", "w"], ["y"])], ["N", "S", 384], {"w": np.ones((384, 1536), "f4")},
+            "optimize", more=["--dim", "N=1..8", "--dim", "S=1..256"])
+check("symbolic rows are tiled", re.search(r"SPLIT 1 ([4-9]|1\d) UPCAST", text) is not None)
 
 # A column of rows that lie far from each other: several vectors of a line, though their number divides nothing.
 text = dump([helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)], [1470, 1686], {"axes": np.array([0])}, "plan")
