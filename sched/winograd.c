@@ -32,11 +32,12 @@ static const double of_input[POINTS][POINTS] = { { 1, 0, -1, 0 }, { 0, 1, 1, 0 }
                     of_sums[TILE][POINTS] = { { 1, 1, 1, 0 }, { 0, 1, -1, -1 } };
 
 /* One sum: axes of its product p. windows: the INDEX by places and neighbours; place, tap: those that it walks; column:
- * of w alone; channel: of both, summed. block: tiles along the second axis that lie together; by_point: see arrange. */
+ * of w alone; channel: of both, summed. rows: places of all samples; of a symbolic number of samples the most, and the
+ * least. block: tiles along the second axis that lie together; by_point: see arrange. */
 typedef struct {
     U sum, p, x, w, windows;
     int place[AXES], tap[AXES], column, channel;
-    int64_t rows, block;
+    int64_t rows, least_rows, block;
     bool by_point;
 } Sum;
 
@@ -81,10 +82,11 @@ static bool find_axes(Sum *s)
     int sample = -1;
     int64_t seen = 1;
     s->column = s->channel = -1;
-    s->rows = 1;
+    s->rows = s->least_rows = 1;
     for (uint32_t k = 0; k < uop_rank(s->p); k++) {
         int64_t of_x = operand_extent(s->p, s->x, k), of_w = operand_extent(s->p, s->w, k);
-        if (uop_size(s->p, k) == 1) continue;
+        U size = uop_dim(s->p, k);
+        if (uop_is_int_const(size, 1)) continue;
         int axis = of_x > 1 ? axis_of_windows(s, k) : -1, walked = axis >= 0 && axis < 2 * AXES ? axis : -1;
         bool summed = reduce_is_over(s->sum, k);
         if (of_x > 1 && axis < 0) return false;
@@ -94,14 +96,15 @@ static bool find_axes(Sum *s)
             if (s->column >= 0) return false;
             s->column = (int)k;
         } else if (walked >= 0 && (walked & 1) == summed) {
+            if (!uop_is_const(size)) return false;
             (summed ? s->tap : s->place)[walked / 2] = (int)k;
             found |= 1u << walked;
-            if (!summed) s->rows *= of_x;
+            if (!summed) s->rows *= of_x, s->least_rows *= of_x;
         } else if (walked >= 0) return false;
         else if (!summed) {
             if (axis < sample) return false;
             sample = axis;
-            s->rows *= of_x;
+            s->rows *= of_x, s->least_rows *= size->vmin > 1 ? size->vmin : 1;
         } else if (s->channel >= 0) return false;
         else s->channel = (int)k;
     }
@@ -112,8 +115,8 @@ static bool find_axes(Sum *s)
 static bool pays(const Sum *s)
 {
     int64_t channels = uop_size(s->p, (uint32_t)s->channel), columns = uop_size(s->p, (uint32_t)s->column);
-    return channels >= CHANNELS && columns >= COLUMNS && s->rows >= ROWS &&
-        s->rows * channels * columns >= LEAST_WORK;
+    return channels >= CHANNELS && columns >= COLUMNS && s->least_rows >= ROWS &&
+        s->least_rows * channels * columns >= LEAST_WORK;
 }
 
 /* ---- transforms ---- */
@@ -169,7 +172,7 @@ static U of_tiles(Graph *g, const Sum *s)
         after[k + 2] = uop_size(s->windows, 2 * k) % TILE;
     }
     x = pad_i(g, reshape(g, permute(g, x, order, rank), dim, 4), (int64_t[4]){ 0 }, after, NULL);
-    x = windows(g, x, AXES, kernel, stride, one);                               /* [b, c, th, tw, j, j'] */
+    x = windows(g, x, AXES, kernel, stride, one); /* [b, c, th, tw, j, j'] */
     for (uint32_t k = 0; k < 6; k++) dim[k + (k > 3)] = uop_dim(x, k);
     dim[3] = uop_index(g, uop_size(x, 3) / s->block);
     dim[4] = uop_index(g, s->block);
@@ -213,7 +216,7 @@ static U of_points(Graph *g, const Sum *s, U y)
     dim[0] = uop_dim(y, 0), dim[3] = uop_dim(y, 6);
     dim[1] = dim_product(g, (U[]){ uop_dim(y, 1), uop_dim(y, 2) }, 2);
     dim[2] = dim_product(g, (U[]){ uop_dim(y, 3), uop_dim(y, 4), uop_dim(y, 5) }, 3);
-    y = reshape(g, y, dim, 4);                                                  /* [b, places, places', m] */
+    y = reshape(g, y, dim, 4); /* [b, places, places', m] */
     for (uint32_t k = 0; k < 4; k++) zero[k] = uop_index(g, 0);
     for (uint32_t k = 0; k < AXES; k++) dim[k + 1] = uop_dim(s->p, (uint32_t)s->place[k]);
     y = shrink(g, y, zero, dim);
@@ -234,7 +237,7 @@ static void arrange(Sum *s, const Target *t)
 {
     int64_t channels = uop_size(s->p, (uint32_t)s->channel), columns = uop_size(s->p, (uint32_t)s->column),
             wide = (uop_size(s->windows, 2) + TILE - 1) / TILE, point = POINTS * POINTS * (int64_t)sizeof(float);
-    for (s->block = wide < BLOCK ? wide : BLOCK; wide % s->block; s->block--) { }
+    for (s->block = wide < BLOCK ? wide : BLOCK; wide % s->block; s->block--) {}
     if (s->block < BLOCK / 2) s->block = wide;
     s->by_point = point * (channels * columns + s->block * (channels + columns)) > cache_room(t);
     if (s->by_point) s->block = wide;
@@ -246,8 +249,7 @@ static bool find_sum(Sum *s, Graph *g, U sum, Constants *constants)
     U p = sum->op == UOP_REDUCE && sum->arg.i == UOP_ADD && sum->dtype == DT_F32 ? sum->src[0] : NULL;
     for (uint32_t k = 0; p && p->op == UOP_MUL && k < 2; k++) {
         *s = (Sum){ .sum = sum, .p = p, .x = p->src[k], .w = p->src[!k] };
-        if (uop_static(p) && uop_static(s->x) && uop_static(s->w) && find_windows(s) && find_axes(s) && pays(s) &&
-            made_of_constants(constants, g, s->w))
+        if (uop_static(s->w) && find_windows(s) && find_axes(s) && pays(s) && made_of_constants(constants, g, s->w))
             return true;
     }
     return false;
@@ -266,7 +268,7 @@ static U sum_by_tiles(Graph *g, Sum *s, const Target *t)
     arrange(s, t);
     U v = of_tiles(g, s), dim[8];
     for (uint32_t k = 0; k < 8; k++) dim[k] = k == 6 ? uop_index(g, 1) : uop_dim(v, k < 6 ? k : 6);
-    U terms = mul(g, reshape(g, v, dim, 8), of_weights(g, s));              /* [.., m, c] */
+    U terms = mul(g, reshape(g, v, dim, 8), of_weights(g, s)); /* [.., m, c] */
     return guard_finite(g, of_points(g, s, contiguous(g, reduce(g, UOP_ADD, terms, (int64_t[]){ -1 }, 1, false))));
 }
 
@@ -322,7 +324,7 @@ const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
         U v = uop_with(g, u, src);
         bool memory = v->op == UOP_PARAM || v->op == UOP_BUFFER || v->op == UOP_CONTIGUOUS || v->op == UOP_COPY;
         uint32_t node = graph_origin(g, uop_origin(g, u));
-        bool same = !memory && (op_is((Op)u->op, FLAG_ALU) || op_is((Op)u->op, FLAG_MOVE));     /* places of points */
+        bool same = !memory && (op_is((Op)u->op, FLAG_ALU) || op_is((Op)u->op, FLAG_MOVE)); /* places of points */
         for (uint32_t k = 0; k < u->nsrc && same; k++) points[u->id] |= points[u->src[k]->id];
         if (find_sum(&s, g, v, &constants)) v = sum_by_tiles(g, &s, t), points[u->id] = true;
         else sums[u->id] = has_sum(sums, u, v);

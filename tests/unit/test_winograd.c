@@ -10,20 +10,24 @@
 #include "sched/rangeify.h"
 #include "tests/test.h"
 
-/* x [n, c, h, w], padded; weights [m, c, k, k]. l2: of the second cache, which decides how tiles lie. */
+/* x [n, c, h, w], padded; weights [m, c, k, k]. l2: of the second cache, which decides how tiles lie. any: of up to n
+ * samples. */
 typedef struct {
     int64_t n, c, h, w, m, k, stride, dilation, groups, pad, l2;
-    bool made;
+    bool made, any;
 } Row;
 static const Row row[] = {
     { 1, 32, 36, 36, 32, 3, 1, 1, 1, 1, 1 << 20, true },
-    { 1, 32, 36, 36, 32, 3, 1, 1, 1, 1, 1 << 10, true },            /* point by point */
-    { 2, 33, 27, 37, 35, 3, 1, 1, 1, 1, 1 << 20, true },            /* tiles at the ends are not whole */
+    { 1, 32, 36, 36, 32, 3, 1, 1, 1, 1, 1 << 10, true }, /* point by point */
+    { 2, 33, 27, 37, 35, 3, 1, 1, 1, 1, 1 << 20, true }, /* tiles at the ends are not whole */
     { 2, 33, 27, 37, 35, 3, 1, 1, 1, 0, 1 << 10, true },
-    { 1, 32, 8, 140, 40, 3, 1, 1, 1, 1, 1 << 20, true },            /* blocks of tiles */
+    { 1, 32, 8, 140, 40, 3, 1, 1, 1, 1, 1 << 20, true }, /* blocks of tiles */
     { 3, 64, 7, 15, 64, 3, 1, 1, 1, 1, 1 << 20, true },
-    { 1, 128, 9, 9, 128, 3, 1, 1, 1, 1, 1 << 20, false },           /* too few rows */
-    { 1, 16, 64, 64, 64, 3, 1, 1, 1, 1, 1 << 20, false },           /* too few channels */
+    { 2, 33, 27, 37, 35, 3, 1, 1, 1, 1, 1 << 20, true, true },
+    { 2, 33, 27, 37, 40, 3, 1, 1, 1, 0, 1 << 10, true, true },
+    { 3, 64, 7, 15, 64, 3, 1, 1, 1, 1, 1 << 20, false, true }, /* too few rows of one sample */
+    { 1, 128, 9, 9, 128, 3, 1, 1, 1, 1, 1 << 20, false }, /* too few rows */
+    { 1, 16, 64, 64, 64, 3, 1, 1, 1, 1, 1 << 20, false }, /* too few channels */
     { 1, 64, 40, 40, 16, 3, 1, 1, 1, 1, 1 << 20, false },
     { 1, 64, 40, 40, 64, 3, 2, 1, 1, 1, 1 << 20, false },
     { 1, 64, 40, 40, 64, 3, 1, 2, 1, 1, 1 << 20, false },
@@ -44,11 +48,13 @@ static U constant(Graph *g, const int64_t *shape, uint32_t rank)
     return tensor_const(g, DT_F32, shape, rank, p, (size_t)n * sizeof *p, "");
 }
 
+static U samples(Graph *g, const Row *r) { return r->any ? uop_var(g, "n", 1, r->n) : uop_index(g, r->n); }
+
 static U made(Graph *g, const Row *r)
 {
     const int64_t stride[] = { r->stride, r->stride }, dilation[] = { r->dilation, r->dilation },
                   pads[] = { r->pad, r->pad };
-    U dim[] = { uop_index(g, r->n), uop_index(g, r->c), uop_index(g, r->h), uop_index(g, r->w) };
+    U dim[] = { samples(g, r), uop_index(g, r->c), uop_index(g, r->h), uop_index(g, r->w) };
     U w = constant(g, (int64_t[]){ r->m, r->c / r->groups, r->k, r->k }, 4),
       y = conv(g, relu(g, uop_param(g, DT_F32, dim, 4, 0)), w, stride, dilation, pads, pads, r->groups);
     return graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), rules_movement(), 0, NULL);
@@ -80,14 +86,15 @@ static void compare(const Row *r, const RefTensor *got)
     }
 }
 
-static TgStatus eval(RefTensor *out, Graph *g, U sink, uint32_t special)
+static TgStatus eval(RefTensor *out, Graph *g, const Row *r, U sink, uint32_t special)
 {
     static float x[MOST];
     static const float odd[] = { INFINITY, -INFINITY, NAN };
     const void *data[] = { x };
     for (uint32_t i = 0; i < MOST; i++) x[i] = number(i);
     if (special) x[1000] = odd[special - 1];
-    return ref_eval(out, g, sink->src, sink->nsrc, &(RefInput){ .param = data, .nparam = 1 });
+    RefInput in = { .param = data, .nparam = 1, .var = &(RefVar){ samples(g, r), r->n }, .nvar = r->any };
+    return ref_eval(out, g, sink->src, sink->nsrc, &in);
 }
 
 static void rows_agree(void **state)
@@ -103,8 +110,8 @@ static void rows_agree(void **state)
         assert_int_equal(one != sink, r->made);
         assert_ptr_equal(sum_windows(g, sink, &(Target){ .kind = "cuda" }), sink);
         assert_ptr_equal(sum_windows(g, sink, &(Target){ .kind = "cpu", .wmma = 1 << WMMA_amx_bf16 }), sink);
-        if (r->made && (!getenv("SANITIZED") || (r - row) % 3 == 0)) {        /* the interpreter takes seconds */
-            assert_int_equal(eval(&got, g, one, 0), TG_OK);
+        if (r->made && (!getenv("SANITIZED") || (r - row) % 3 == 0)) { /* the interpreter takes seconds */
+            assert_int_equal(eval(&got, g, r, one, 0), TG_OK);
             compare(r, &got);
             ref_tensor_free(&got);
         }
@@ -124,7 +131,7 @@ static void others_stay(void **state)
         U dim[] = { uop_index(g, 2), uop_index(g, 3), uop_index(g, 32), uop_index(g, 34), uop_index(g, 34) },
           v = windows(g, uop_param(g, DT_F32, dim, 5, 0), 2, kernel, stride, stride);
         v = permute(g, v, form == 1 ? turned : whole, 7);
-        if (form == 2) v = slice_i(g, v, 0, 1, 2);                     /* [n, n', c, h, w, k, k'] */
+        if (form == 2) v = slice_i(g, v, 0, 1, 2); /* [n, n', c, h, w, k, k'] */
         v = permute(g, unsqueeze(g, v, 2), (const int64_t[]){ 0, 1, 2, 4, 5, 3, 6, 7 }, 8);
         U w = reshape_i(g, constant(g, (int64_t[]){ 32, 32, 3, 3 }, 4), (int64_t[]){ 32, 1, 1, 32, 3, 3 }, 6),
           y = reduce(g, UOP_ADD, mul(g, v, w), (int64_t[]){ 5, 6, 7 }, 3, true),
@@ -147,7 +154,7 @@ static void no_numbers_are_noticed(void **state)
         Target t = { .kind = "cpu", .l2_bytes = 1 << 20, .threads = 2 };
         U one = sum_windows(g, made(g, &row[0]), &t);
         /* relu makes a number of -Inf */
-        assert_int_equal(eval(&got, g, one, special), special == 2 ? TG_OK : (TgStatus)GUARD_PLAIN);
+        assert_int_equal(eval(&got, g, &row[0], one, special), special == 2 ? TG_OK : (TgStatus)GUARD_PLAIN);
         ref_tensor_free(&got);
         graph_free(g);
     }
@@ -156,6 +163,6 @@ static void no_numbers_are_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(others_stay),
-                                       cmocka_unit_test(no_numbers_are_noticed) };
+                                        cmocka_unit_test(no_numbers_are_noticed) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
