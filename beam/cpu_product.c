@@ -89,7 +89,8 @@ typedef struct {
  * 4 does 1.3 times the work. */
 static double rows_done(const Trial *p, int number, int64_t mr, int64_t m)
 {
-    int64_t least = number >= 0 && is_symbolic(p, number) ? p->least[number] : m, step = (m - least) / SIZES + 1;
+    int64_t least = number >= 0 && is_symbolic(p, number) && p->least[number] < m ? p->least[number] : m;
+    int64_t step = (m - least) / SIZES + 1;
     double done = 0, wanted = 0;
     for (int64_t k = least; k <= m; k += step) done += (double)ceil_to(k, mr), wanted += (double)k;
     return done / wanted;
@@ -430,7 +431,7 @@ void cpu_contract(Trial *p, int lane)
     /* one column of tiles fetches nothing again */
     int64_t least = best.nv < 4 ? 4 * p->lanes : best.nv * p->lanes + 1;
     bool cut = !rows && cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, least, best.mr);
-    if (cut) { /* threads take stretches of rows each */
+    if (cut) {                                                      /* threads take stretches of rows each */
         p->size[best.m] = trial_size(p, best.m);
         best = cpu_best_tile(p, lane, 0, false);
     }

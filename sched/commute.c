@@ -249,6 +249,15 @@ static U seen(Graph *g, U view, U x, int axis, int64_t n)
     return uop_new(g, (Op)view->op, DT_VOID, view->arg, src, view->nsrc);
 }
 
+/* [.., channels] times [channels, columns]. */
+static U rows_by_columns(Graph *g, U x, U matrix)
+{
+    U dim[RANK_MAX + 1];
+    for (uint32_t k = 0; k < uop_rank(x); k++) dim[k] = uop_dim(x, k);
+    dim[uop_rank(x)] = uop_index(g, 1);
+    return reduce(g, UOP_ADD, mul(g, reshape(g, x, dim, uop_rank(x) + 1), matrix), (int64_t[]){ -2 }, 1, false);
+}
+
 /* u times the matrix [channels, columns], along an axis of u. */
 static U product(Graph *g, U u, int axis, U matrix)
 {
@@ -257,7 +266,7 @@ static U product(Graph *g, U u, int axis, U matrix)
     for (uint32_t k = 0; k < rank; k++)
         if ((int)k != axis) back[k] = n, last[n++] = k;
     back[axis] = rank - 1, last[rank - 1] = axis;
-    return permute(g, matmul(g, permute(g, u, last, rank), matrix), back, rank);
+    return permute(g, rows_by_columns(g, permute(g, u, last, rank), matrix), back, rank);
 }
 
 static U rows_of(Commute *c, int64_t begin, int64_t n) { return slice_i(c->g, c->p.matrix, 0, begin, begin + n); }
@@ -290,7 +299,7 @@ static U product_of_product(Commute *c, const Map *m)
 {
     Product inner;
     find_product(c, &inner, m->u);
-    U rows = rows_of(c, m->begin, inner.columns), matrix = contiguous(c->g, matmul(c->g, inner.matrix, rows));
+    U rows = rows_of(c, m->begin, inner.columns), matrix = contiguous(c->g, rows_by_columns(c->g, inner.matrix, rows));
     return product(c->g, turned(c->g, &inner, inner.x), m->axis, matrix);
 }
 
