@@ -493,7 +493,7 @@ const UOp **uop_toposort(Graph *g, const UOp *const *root, uint32_t nroot, Arena
     for (uint32_t i = 0; i < r.count; i++)
         for (uint32_t k = 0; k < r.node[i]->nsrc; k++) reach(g, &r, r.node[i]->src[k]);
     const UOp **out = NEW_N(arena, const UOp *, r.count);
-    if (r.count * 16ull < g->count) {
+    if (r.count && r.count * 16ull < g->count) {
         qsort(r.node, r.count, sizeof *r.node, by_id);
         memcpy(out, r.node, r.count * sizeof *out);
     } else
