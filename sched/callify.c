@@ -1,6 +1,7 @@
-/* Callify: the tensor graph as one stateless function of PARAMs: values computed in the parts that are needed, movement
- * merged, sums that are made of integers written so, sums of products of one value joined, values made narrow before
- * they are joined, sums made of parts where --precision allows it, what they read of 16 bits stored in f32, long
+/* Callify: the tensor graph as one stateless function of PARAMs: sines guarded, values computed in the parts that are
+ * needed, movement merged, sums that are made of integers written so, products and linear maps in the order of fewer
+ * products, sums of products of one value joined, values made narrow before they are joined, sums over windows made of
+ * Winograd's tiles and sums made of parts where --precision allows it, what they read of 16 bits stored in f32, long
  * reduces cut. */
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"

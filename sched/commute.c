@@ -29,9 +29,9 @@ enum {
 };
 static const double LESS = 0.75;
 
-/* sum = REDUCE(MUL(x, w)); channel, column: axes of the MUL. matrix: w as [channels, columns]. */
+/* sum = REDUCE(MUL(x, w)); channel, column: axes of the MUL. w varies along these two only. */
 typedef struct {
-    U sum, x, matrix;
+    U sum, x, w;
     int channel, column;
     int64_t channels, columns;
 } Product;
@@ -63,14 +63,12 @@ static bool is_end(const Map *m) { return m->nends == 1 && m->end[0] == m; }
 
 /* ---- which products ---- */
 
-/* w, which varies along two axes only, as [channels, columns]; NULL: it has others. */
-static U matrix_of(Graph *g, U w, const Product *p)
+/* w as [channels, columns]. */
+static U matrix_of(Graph *g, const Product *p)
 {
-    while (w->op == UOP_EXPAND) w = w->src[0];
-    if (uop_numel(w) != p->channels * p->columns) return NULL;
     bool turned = p->column < p->channel;
     int64_t dim[] = { turned ? p->columns : p->channels, turned ? p->channels : p->columns };
-    w = reshape_i(g, w, dim, 2);
+    U w = reshape_i(g, p->w, dim, 2);
     return turned ? transpose(g, w) : w;
 }
 
@@ -93,7 +91,8 @@ static bool find_product(Commute *c, Product *p, U u)
     }
     int at = p->column - (int)(uop_rank(product) - uop_rank(x));
     if (p->channel < 0 || p->column < 0 || (at >= 0 && uop_size(x, (uint32_t)at) > 1)) return false;
-    return (p->matrix = matrix_of(c->g, w, p));
+    for (p->w = w; p->w->op == UOP_EXPAND;) p->w = p->w->src[0];
+    return uop_numel(p->w) == p->channels * p->columns;
 }
 
 /* A value of p's places, such as x, with its axes of channels and columns exchanged, in the rank of the sum. */
@@ -269,7 +268,10 @@ static U product(Graph *g, U u, int axis, U matrix)
     return permute(g, rows_by_columns(g, permute(g, u, last, rank), matrix), back, rank);
 }
 
-static U rows_of(Commute *c, int64_t begin, int64_t n) { return slice_i(c->g, c->p.matrix, 0, begin, begin + n); }
+static U rows_of(Commute *c, int64_t begin, int64_t n)
+{
+    return slice_i(c->g, matrix_of(c->g, &c->p), 0, begin, begin + n);
+}
 
 static U multiplied(Commute *c, U u, int axis, int64_t begin);
 
@@ -299,7 +301,8 @@ static U product_of_product(Commute *c, const Map *m)
 {
     Product inner;
     find_product(c, &inner, m->u);
-    U rows = rows_of(c, m->begin, inner.columns), matrix = contiguous(c->g, rows_by_columns(c->g, inner.matrix, rows));
+    U rows = rows_of(c, m->begin, inner.columns),
+      matrix = contiguous(c->g, rows_by_columns(c->g, matrix_of(c->g, &inner), rows));
     return product(c->g, turned(c->g, &inner, inner.x), m->axis, matrix);
 }
 
@@ -386,7 +389,7 @@ static U product_behind(Commute *c, U u)
         for (uint32_t k = 0; k < n; k++) axis[k + 1] = axis[k] < 0 ? -1 : view_axis(view[k], axis[k]);
         if (axis[n] != p->column) continue;
         for (uint32_t k = n; k-- > 0;) x = seen(g, view[k], x, axis[k], p->channels);
-        return product(g, UOP(g, UOP_REDUCE, DT_VOID, u->arg, x), axis[0], p->matrix);
+        return product(g, UOP(g, UOP_REDUCE, DT_VOID, u->arg, x), axis[0], matrix_of(g, p));
     }
     return NULL;
 }

@@ -33,19 +33,26 @@ enum {
     PICKED = 2,
     READ_OFTEN = 8
 };
-#define READ_AGAIN 1.5              /* reads an element, above which a concatenation is stored part by part */
+#define READ_AGAIN 1.5 /* reads an element, above which a concatenation is stored part by part */
 
 /* ---- would inlining repeat a reduce? ---- */
 
-typedef struct { const UOp *node; const UOp **idx; } Reach;
+typedef struct {
+    const UOp *node;
+    const UOp **idx;
+} Reach;
 /* seen: nodes with several readers and where they were wanted; a formula that uses its parts often is walked once */
-typedef struct { Reach at[16], seen[SIM_BUDGET]; uint32_t n, nseen; int budget; } Sim;
+typedef struct {
+    Reach at[16], seen[SIM_BUDGET];
+    uint32_t n, nseen;
+    int budget;
+} Sim;
 
 static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s);
 
 static Reach reach(Rangeify *r, const UOp *u, const UOp *const *idx)
 {
-    return (Reach) { u, arena_copy(r->arena, idx, uop_rank(u) * sizeof *idx) };
+    return (Reach){ u, arena_copy(r->arena, idx, uop_rank(u) * sizeof *idx) };
 }
 
 static bool same_reach(const Reach *a, const UOp *u, const UOp *const *idx)
@@ -72,7 +79,7 @@ static void sim(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *val
 static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s)
 {
     if (s->budget-- <= 0 || node_is_leaf(u) || !r->reduces[u->id]) return;
-    if (u->op == UOP_REDUCE && r->constant[u->id]) return;              /* stored at load */
+    if (u->op == UOP_REDUCE && r->constant[u->id]) return; /* stored at load */
     if (u->op == UOP_REDUCE) {
         if (s->n == 16) {
             s->budget = 0;
@@ -123,7 +130,7 @@ static bool reduces_once(Rangeify *r, const UOp *u)
     const Cut *c = &r->cut[r->inst[u->id]->cut];
     for (Inst *i = r->inst[u->id]; i; i = i->next) {
         uint32_t before = all.n;
-        all.nseen = 0;                  /* each stands under loops of its own */
+        all.nseen = 0; /* each stands under loops of its own */
         sim_node(r, u, i->idx, i->valid, &all);
         if (all.budget <= 0) return false;
         for (uint32_t k = before; k < all.n; k++) {
@@ -246,11 +253,14 @@ static bool row_statistic(Rangeify *r, const UOp *u, const Inst *i)
 static bool axis_sum(const UOp *u)
 {
     switch ((Op)u->op) {
-    case UOP_CONST: case UOP_IOTA: return true;
+    case UOP_CONST:
+    case UOP_IOTA: return true;
     case UOP_CAST: return dtype_is_int((DType)u->src[0]->dtype) && axis_sum(u->src[0]);
-    case UOP_MUL: case UOP_ADD: return dtype_is_int((DType)u->dtype) && axis_sum(u->src[0]) && axis_sum(u->src[1]);
+    case UOP_MUL:
+    case UOP_ADD: return dtype_is_int((DType)u->dtype) && axis_sum(u->src[0]) && axis_sum(u->src[1]);
     case UOP_RESHAPE: return uop_rank(u->src[0]) <= 1 && axis_sum(u->src[0]);
-    case UOP_EXPAND: case UOP_PERMUTE: return axis_sum(u->src[0]);
+    case UOP_EXPAND:
+    case UOP_PERMUTE: return axis_sum(u->src[0]);
     default: return false;
     }
 }
@@ -308,7 +318,7 @@ static bool leaves_it_to_sources(const Rangeify *r, const UOp *u)
 static bool reduces_last_axis(const UOp *u)
 {
     uint32_t last = uop_rank(u->src[0]);
-    while (last-- && uop_is_int_const(uop_dim(u->src[0], last), 1)) { }
+    while (last-- && uop_is_int_const(uop_dim(u->src[0], last), 1)) {}
     for (uint32_t k = 0; k < blob_count(u->arg.blob); k++)
         if (blob_ints(u->arg.blob)[k] == last) return true;
     return false;
@@ -464,32 +474,33 @@ static bool wanted_once(const Rangeify *r, const UOp *u)
     return true;
 }
 
-/* Sums that are picked by data (inst_placeholder), about as many as there are: what each walks lies anywhere, all
- * together in order. */
-static bool picked(Rangeify *r, const UOp *u, const Inst *i)
-{
-    ArenaMark mark = arena_mark(r->arena);
-    uint32_t n;
-    bool any = false;
-    const UOp **order = uop_toposort(r->g, i->idx, uop_rank(u), r->arena, &n);
-    for (uint32_t k = 0; k < n; k++) any |= order[k]->op == UOP_CUSTOM;
-    arena_release(r->arena, mark);
-    return any && (double)uop_numel(u) <= PICKED * cut_extent(&r->cut[i->cut], i->enclosing);
-}
-
-/* A quotient or a remainder of several loops' sum, which no splitting of loops takes away. */
-static bool has_digits_of_sums(Rangeify *r, const UOp *const *idx, uint32_t rank)
+/* Is any part of these places so? */
+static bool any_part(Rangeify *r, const UOp *const *idx, uint32_t rank, bool (*is)(const UOp *u))
 {
     ArenaMark mark = arena_mark(r->arena);
     uint32_t n;
     bool any = false;
     const UOp **order = uop_toposort(r->g, idx, rank, r->arena, &n);
-    for (uint32_t k = 0; k < n; k++) {
-        uint64_t loops = order[k]->op == UOP_IDIV || order[k]->op == UOP_MOD ? order[k]->src[0]->ranges : 0;
-        any |= (loops & (loops - 1)) != 0;
-    }
+    for (uint32_t k = 0; k < n && !any; k++) any = is(order[k]);
     arena_release(r->arena, mark);
     return any;
+}
+
+static bool is_from_data(const UOp *u) { return u->op == UOP_CUSTOM; }
+
+/* Sums that are picked by data (inst_placeholder), about as many as there are: what each walks lies anywhere, all
+ * together in order. */
+static bool picked(Rangeify *r, const UOp *u, const Inst *i)
+{
+    return any_part(r, i->idx, uop_rank(u), is_from_data) &&
+        (double)uop_numel(u) <= PICKED * cut_extent(&r->cut[i->cut], i->enclosing);
+}
+
+/* A quotient or a remainder of several loops' sum, which no splitting of loops takes away. */
+static bool is_digit_of_sum(const UOp *u)
+{
+    uint64_t loops = u->op == UOP_IDIV || u->op == UOP_MOD ? u->src[0]->ranges : 0;
+    return (loops & (loops - 1)) != 0;
 }
 
 /* An operand of a product in another shape, whose rows do not lie in rows of what it is made of: finding each element
@@ -503,7 +514,7 @@ static bool shown_in_pieces(Rangeify *r, const UOp *u)
     if (!r->multiplied[u->id] || i->next || !(i->enclosing & ~c->out)) return false;
     if (cut_extent(c, i->enclosing) < READ_OFTEN * (double)uop_numel(u)) return false;
     index_source(r, u, 0, i->idx, i->valid, NULL, at, &valid);
-    return has_digits_of_sums(r, at, uop_rank(u->src[0])) && !has_digits_of_sums(r, i->idx, uop_rank(u));
+    return any_part(r, at, uop_rank(u->src[0]), is_digit_of_sum) && !any_part(r, i->idx, uop_rank(u), is_digit_of_sum);
 }
 
 bool is_stored(Rangeify *r, const UOp *u)
