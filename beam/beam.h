@@ -30,6 +30,9 @@ bool tunedb_best(TuneDb *d, const char *kernel, const char *device, Tuned *out);
 /* in place of the one before */
 void tunedb_put_best(TuneDb *d, const char *kernel, const char *device, const Tuned *t);
 void tunedb_forget_best(TuneDb *d, const char *kernel, const char *device);
+/* The same for schedules: key as schedule_key makes it. */
+bool tunedb_schedule(TuneDb *d, const char *key, const char *device, ScheduleList *out);
+void tunedb_put_schedule(TuneDb *d, const char *key, const char *device, const ScheduleList *l);
 bool tunedb_is_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
 void tunedb_put_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
 
@@ -44,6 +47,9 @@ typedef struct {
 } Choice;
 void choice_init(Choice *c, TuneDb *db, const Backend *b, const Device *d);
 bool choice_of(OptList *out, const Choice *c, const Kernel *k);           /* true: named, or from the database */
+/* The list for a graph's schedule, likewise (a line `schedule: LIST`); empty where there is none. */
+void choice_schedule(ScheduleList *out, const Choice *c, Graph *g, const UOp *sink);
+bool choice_names_schedule(const Choice *c);
 TgStatus choice_named_check(const char *named);                           /* every line parses */
 bool choice_is_named(const Choice *c, const Kernel *k);
 TgStatus choice_is_legal(const Choice *c, const Kernel *k, const OptList *l);     /* does k lower under l? */
@@ -69,4 +75,11 @@ typedef struct {
     uint32_t timed, improved, tried, bad;
 } SearchReport;
 TgStatus search_run(SearchReport *out, const SearchOptions *o);
+
+/* schedules.c: adds to a list of choices what makes the kernels of a graph's schedule faster. Of `search`: choice,
+ * backend, the worker's options, seconds and verbose. */
+typedef struct { SearchOptions search; Graph *g; const UOp *sink; } ScheduleSearch;
+TgStatus schedules_search(ScheduleList *list, const ScheduleSearch *o);
+/* Of each item, launches of its kernel in a run; 0: it is none, or runs at load. */
+void schedule_launches(double *launches, const Schedule *s);
 #endif

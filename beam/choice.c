@@ -39,11 +39,13 @@ static bool next_line(const char **at, char name[64], char *list, size_t cap)
 
 enum { LIST_TEXT = 1024 };
 
-static bool find_named(const Choice *c, const Kernel *k, char *list)
+static const char schedule[] = "schedule";      /* no kernel's name */
+
+static bool find_named(const Choice *c, const char *of, char *list)
 {
     char name[64];
     for (const char *at = c->named; next_line(&at, name, list, LIST_TEXT);)
-        if (!strcmp(name, k->name)) return true;
+        if (!strcmp(name, of)) return true;
     return false;
 }
 
@@ -51,9 +53,11 @@ TgStatus choice_named_check(const char *named)
 {
     char name[64], list[LIST_TEXT];
     OptList l;
+    ScheduleList s;
     for (const char *at = named, *line = at; next_line(&at, name, list, sizeof list); line = at) {
         if (!memchr(line, ':', (size_t)(at - line))) return fail(TG_USAGE, "opts: '%s': KERNEL: LIST is wanted", name);
-        if (opt_parse(&l, list) != TG_OK) return status_prefix(name), status_prefix("opts"), TG_USAGE;
+        if ((strcmp(name, schedule) ? opt_parse(&l, list) : schedule_parse(&s, list)) != TG_OK)
+            return status_prefix(name), status_prefix("opts"), TG_USAGE;
     }
     return TG_OK;
 }
@@ -61,7 +65,7 @@ TgStatus choice_named_check(const char *named)
 bool choice_is_named(const Choice *c, const Kernel *k)
 {
     char list[LIST_TEXT];
-    return find_named(c, k, list);
+    return find_named(c, k->name, list);
 }
 
 TgStatus choice_is_legal(const Choice *c, const Kernel *k, const OptList *l)
@@ -88,9 +92,24 @@ bool choice_of(OptList *out, const Choice *c, const Kernel *k)
 {
     Tuned t;
     char list[LIST_TEXT];
-    if (find_named(c, k, list) && opt_parse(out, list) == TG_OK) return true;
+    if (find_named(c, k->name, list) && opt_parse(out, list) == TG_OK) return true;
     if (k->key[0] && tunedb_best(c->db, k->key, c->device, &t) && is_legal(k, &t.opts, c->target))
         return *out = t.opts, true;
     heuristic_opts(out, k, c->target);
     return false;
+}
+
+bool choice_names_schedule(const Choice *c)
+{
+    char list[LIST_TEXT];
+    return find_named(c, schedule, list);
+}
+
+void choice_schedule(ScheduleList *out, const Choice *c, Graph *g, const UOp *sink)
+{
+    char list[LIST_TEXT], key[33];
+    out->count = 0;
+    if (find_named(c, schedule, list) && schedule_parse(out, list) == TG_OK) return;
+    schedule_key(key, g, sink);
+    if (!tunedb_schedule(c->db, key, c->device, out)) out->count = 0;
 }

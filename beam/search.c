@@ -437,14 +437,19 @@ static void run(Search *s)
 
 static void undo_worker(void *worker) { worker_free(worker); }
 
-TgStatus search_run(SearchReport *out, const SearchOptions *o)
+WorkerOptions search_worker(const SearchOptions *o)
 {
-    Search s = { .o = o, .t = o->choice->target, .report = out, .start = clock_s(), .random = 88172645463325252u };
-    WorkerOptions w = {
+    return (WorkerOptions){
         .backend = o->backend->name,
         .options = { .index = o->device_index, .threads = o->threads, .cpus = o->cpus, .cache_dir = o->cache_dir },
         .patience_s = o->patience_s
     };
+}
+
+TgStatus search_run(SearchReport *out, const SearchOptions *o)
+{
+    Search s = { .o = o, .t = o->choice->target, .report = out, .start = clock_s(), .random = 88172645463325252u };
+    WorkerOptions w = search_worker(o);
     *out = (SearchReport){ 0 };
     s.until = o->seconds > 0 ? s.start + o->seconds : 1e300;
     s.width = o->beam < 1 ? BEAM_DEFAULT : o->beam > BEAM_MOST ? BEAM_MOST : (uint32_t)o->beam;

@@ -185,21 +185,45 @@ static bool take_best(sqlite3_stmt *s, void *user)
     return text && opt_parse(&out->opts, text) == TG_OK;
 }
 
+static bool take_schedule(sqlite3_stmt *s, void *user)
+{
+    const char *text = (const char *)sqlite3_column_text(s, 0);
+    return text && schedule_parse(user, text) == TG_OK;
+}
+
 static pthread_mutex_t one_reads = PTHREAD_MUTEX_INITIALIZER;
 
 static void let_read(void *mutex) { pthread_mutex_unlock(mutex); }
 
-bool tunedb_best(TuneDb *d, const char *kernel, const char *device, Tuned *out)
+static bool find_best(TuneDb *d, const Row *r, bool (*take)(sqlite3_stmt *s, void *user), void *out)
 {
-    Row r = { .kernel = kernel, .device = device };
     Undo undo;
     pthread_mutex_lock(&one_reads);
     undo_push(&undo, let_read, &one_reads);
-    bool found = ready(d, false) && step(d, GET, &r, take_best, out) == SQLITE_ROW;
+    bool found = ready(d, false) && step(d, GET, r, take, out) == SQLITE_ROW;
     undo_pop(&undo);
     pthread_mutex_unlock(&one_reads);
     if (!found) status_clear();
     return found;
+}
+
+bool tunedb_best(TuneDb *d, const char *kernel, const char *device, Tuned *out)
+{
+    return find_best(d, &(Row){ .kernel = kernel, .device = device }, take_best, out);
+}
+
+bool tunedb_schedule(TuneDb *d, const char *key, const char *device, ScheduleList *out)
+{
+    return find_best(d, &(Row){ .kernel = key, .device = device }, take_schedule, out);
+}
+
+void tunedb_put_schedule(TuneDb *d, const char *key, const char *device, const ScheduleList *l)
+{
+    Text text = { 0 };
+    schedule_print(&text, l);
+    if (l->count) put(d, &(Row){ key, device, text.s, "good", 0 }, true);
+    else tunedb_forget_best(d, key, device);
+    text_free(&text);
 }
 
 void tunedb_put_best(TuneDb *d, const char *kernel, const char *device, const Tuned *t)

@@ -17,6 +17,7 @@ typedef struct {
 } ListResult;
 typedef struct Worker Worker;
 
+WorkerOptions search_worker(const SearchOptions *o);                     /* search.c */
 /* TG_CACHE when the program is missing; it is started by the first kernel */
 TgStatus worker_new(Worker **out, const WorkerOptions *o);
 void worker_free(Worker *w);

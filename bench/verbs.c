@@ -334,6 +334,7 @@ static void say_tuned(const TgSession *s)
            (long long)i.kernels_better, i.tune_s, 1e3 * i.run_before_s, 1e3 * i.run_after_s);
     if (i.run_after_s > 0) printf(" (%.2fx)", i.run_before_s / i.run_after_s);
     puts("");
+    if (*i.schedule) printf("schedule: %s\n", i.schedule);
     for (int32_t n = 0; tg_kernel(s, n, &k); n++)
         if (k.launches) printf("%s: %s\n", k.name, k.options);
 }

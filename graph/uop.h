@@ -107,6 +107,7 @@ typedef struct {
     size_t size_bytes;
     const char *name;
     bool zeroed;
+    uint32_t value;     /* its name in lists of choices (sched/choices.h); 0: none */
     const struct Halo *halo;
     const struct Guard *guard;
 } BufferInfo;

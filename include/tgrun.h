@@ -139,8 +139,9 @@ typedef struct {
     int32_t no_cache;          /**< 1: neither read nor write the cache folder */
     int64_t max_memory_bytes;  /**< 0: no limit of ours */
     int32_t beam;              /**< width of the search that tg_prepare makes, 0: none, unless tune_s requests one */
-    const char *opts; /**< lists of OptOps that take the place of the chosen ones, as tg_kernel tells them: lines
-                         `KERNEL: LIST`; blank lines and # lines do not count; NULL: none */
+    const char *opts; /**< lists of OptOps that take the place of the chosen ones, as tg_kernel has them: lines
+                         `KERNEL: LIST`, and `schedule: LIST` with choices of TgInfo.schedule's form; blank lines and
+                         # lines do not count; NULL: none */
     double tune_s;             /**< seconds that it may take, 0: until nothing is gained any more */
     int32_t verbose;           /**< what log gets: 0 warnings, 1 why things are as they are, 2 each list of a search */
     /** how far long work has come: choosing, compiling, interpreting, searching; `done` of `total` of what it consists
@@ -199,7 +200,10 @@ typedef struct {
     char model_hash[33];                           /**< XXH3-128 of the file, hex */
     int64_t programs_kept; /**< of those the session has made (tg_program_count): ones that the cache, or a compiled
                               model, had planned before */
-    int64_t reserved[31];
+    const char *schedule; /**< choices of a list by which the program used last was divided into kernels, as tg_tune
+                             found them or TgOptions.opts has them behind "schedule:"; "": none. Valid until the session
+                             makes another program */
+    int64_t reserved[30];
 } TgInfo;
 
 typedef struct TgSession TgSession;

@@ -18,12 +18,12 @@ static const UOp *store_scalars(Graph *g, const UOp *sink)
     return uop_with(g, sink, src);
 }
 
-TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t)
+TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t, Choices *choices)
 {
     sink = sum_integers(g, compute_needed(g, guard_angles(g, sink, t)), t);
-    *out = join_siblings(g, commute_products(g, graph_rewrite(g, sink, rules_movement(), 0, NULL)));
+    *out = join_siblings(g, commute_products(g, graph_rewrite(g, sink, rules_movement(), 0, NULL)), choices);
     *out = narrow_joins(g, *out);
-    *out = cut_long_reduces(g, store_wide(g, sum_parts(g, sum_windows(g, *out, t), t), t), t);
+    *out = cut_long_reduces(g, store_wide(g, sum_parts(g, sum_windows(g, *out, t, choices), t), t), t);
     if (graph_error(g) == TG_OK) *out = store_scalars(g, *out);
     return graph_error(g);
 }

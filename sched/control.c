@@ -40,7 +40,7 @@ static TgStatus add_body(Control *c, const UOp *body, int64_t base, const UOp *c
     body = uop_substitute(g, body, from, to, found);
     Schedule sub = { .g = g };
     const UOp *sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, body->src, body->nsrc);
-    TRY(sched_rangeify(&sub, g, sink, c->r->target, NULL, NULL));
+    TRY(sched_rangeify(&sub, g, sink, c->r->target, NULL, NULL, c->r->choices));
     for (uint32_t i = 0; i < sub.count; i++) *schedule_add(c->s, sub.item[i].kind) = sub.item[i];
     for (uint32_t k = 0; k < sink_values(body); k++) out[k] = sub.output[k];
     mem_free(sub.item);

@@ -517,6 +517,32 @@ static bool shown_in_pieces(Rangeify *r, const UOp *u)
     return any_part(r, at, uop_rank(u->src[0]), is_digit_of_sum) && !any_part(r, i->idx, uop_rank(u), is_digit_of_sum);
 }
 
+/* ---- what a list may decide otherwise ---- */
+
+bool is_open(const Rangeify *r, const UOp *u)
+{
+    return (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_REDUCE || u->op == UOP_CAT) && !node_fills(u) &&
+        !r->forced[u->id] && !r->constant[u->id] && u->dtype != DT_INDEX && uop_numel(u) > 1;
+}
+
+/* Without computing a sum twice. */
+bool can_inline(const Rangeify *r, const UOp *u)
+{
+    return !r->reduces[u->id] && (op_is((Op)u->op, FLAG_ALU) || (u->op == UOP_CAT && u->nsrc <= 2 * JOINED));
+}
+
+/* A sum beside another in a kernel, or what is computed more than once, as it is shown to others. */
+bool is_repeated(const Rangeify *r, const UOp *u)
+{
+    const Inst *i = r->inst[u->id];
+    const Cut *c = &r->cut[i->cut];
+    bool again = i->next || cut_extent(c, i->enclosing) >= 2 * (double)uop_numel(u);
+    if (u->op == UOP_REDUCE) return again || !node_contracts(u);
+    return again && r->shown[u->id] && (r->loads[u->id] || r->reduces[u->id]);
+}
+
+/* ---- all together ---- */
+
 bool is_stored(Rangeify *r, const UOp *u)
 {
     if (node_is_leaf(u)) return false;

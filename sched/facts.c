@@ -81,6 +81,7 @@ void facts_gather(Rangeify *r, const UOp *const *order, uint32_t n)
         for (uint32_t k = 0; k < ns; k++) {
             const UOp *s = u->src[k];
             if (r->users[s->id] < 2) r->users[s->id]++;
+            r->shown[s->id] |= !op_is((Op)u->op, FLAG_ALU);
             constant = (k == 0 || constant) && r->constant[s->id];
             if (r->forced[s->id] || s->op == UOP_CONTIGUOUS) {
                 loads++;

@@ -74,7 +74,7 @@ static TgStatus schedule_body(Rangeify *r, Body *b, const UOp *call)
     const UOp *sink = bind_body(r, b, call);
     b->part.g = r->g;
     b->first_inner = graph_buffer_count(r->g);
-    TgStatus status = sched_rangeify(&b->part, r->g, sink, r->target, r->placements, NULL);
+    TgStatus status = sched_rangeify(&b->part, r->g, sink, r->target, r->placements, NULL, r->choices);
     if (status == TG_OK) status = check_items(&b->part);
     if (status != TG_OK) {
         for (uint32_t i = 0; i < b->part.count; i++) kernel_free(b->part.item[i].kernel);

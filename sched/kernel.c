@@ -138,7 +138,7 @@ int64_t kernel_param_bytes(const Kernel *k, uint32_t slot)
 }
 
 /* Structure only: the order of a fresh copy, which depends on neither ids nor addresses. */
-static void key_bytes(Text *out, const UOp *const *order, uint32_t n, uint32_t *at)
+void structure_bytes(Text *out, const UOp *const *order, uint32_t n, uint32_t *at)
 {
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
@@ -165,7 +165,7 @@ void kernel_key(Kernel *k)
         text_bytes(&t, (const char *)&k->param[i].constant, sizeof k->param[i].constant);
     for (uint32_t i = 0; i < k->nparam; i++)
         if (k->param[i].far) text_add(&t, "far %u", i);
-    key_bytes(&t, order, n, NEW_N(a, uint32_t, graph_count(g)));
+    structure_bytes(&t, order, n, NEW_N(a, uint32_t, graph_count(g)));
     XXH128_hash_t d = XXH3_128bits(t.s, t.len);
     snprintf(k->key, sizeof k->key, "%016llx%016llx", (unsigned long long)d.high64, (unsigned long long)d.low64);
     text_free(&t);

@@ -19,7 +19,9 @@
 #include "sched/layout.h"
 #include "sched/rangeify.h"
 
-enum { SIZES_MAX = 1 << 14 };                 /* values of a variable that are tried */
+/* SIZES_MAX: values of a variable that are tried; LANES_LEAST: elements along an axis that is worth being the last */
+enum { SIZES_MAX = 1 << 14, LANES_LEAST = 8 };
+static const float CHOSEN = 1e12f;            /* nanoseconds that a list's order saves, for all that is known */
 
 /* ---- halo ---- */
 
@@ -355,6 +357,33 @@ static void choose(Layout *all, uint32_t n)
     }
 }
 
+/* A list's axis outweighs all votes, and reaches the buffers that share them. */
+static void vote_choices(const Schedule *s, Layout *all, Choices *choices)
+{
+    for (uint32_t b = 0; choices && b < graph_buffer_count(s->g); b++) {
+        uint32_t value = graph_buffer(s->g, b)->value;
+        const ScheduleOp *op = value && !all[b].fixed ? choices_find(choices, SCHED_LAST, value) : NULL;
+        if (op && op->axis < all[b].rank) all[b].vote[op->axis] = CHOSEN;
+    }
+}
+
+/* The axis with the next most votes. */
+static void offer_orders(const Schedule *s, const Layout *all, Choices *choices)
+{
+    for (uint32_t b = 0; choices && b < graph_buffer_count(s->g); b++) {
+        const Layout *l = &all[b];
+        const BufferInfo *info = graph_buffer(s->g, b);
+        uint32_t next = l->last;
+        for (uint32_t a = 0; !l->fixed && a < l->rank; a++)
+            if (a != l->last && l->vote[a] > 0 && info->shape->dim[a]->vmax >= LANES_LEAST &&
+                (next == l->last || l->vote[a] > l->vote[next]))
+                next = a;
+        if (info->value && next != l->last)
+            choices_offer(choices, (ScheduleOp){ SCHED_LAST, info->value, next },
+                          uop_buffer(s->g, info->dtype, info->shape->dim, info->shape->rank, b, SPACE_GLOBAL));
+    }
+}
+
 static const Halo *halo_of(Schedule *s, const Layout *l, const BufferInfo *info)
 {
     HaloAxis axis[AXES];
@@ -510,7 +539,7 @@ static void fix_pairs(Schedule *s, Layout *all, Facts *const *facts)
         }
 }
 
-TgStatus sched_layout(Schedule *s, const Target *t)
+TgStatus sched_layout(Schedule *s, const Target *t, Choices *choices)
 {
     Arena *scratch = arena_new();
     uint32_t room = graph_buffer_count(s->g) + s->count + 1;       /* reorder adds a buffer an item at most */
@@ -522,8 +551,10 @@ TgStatus sched_layout(Schedule *s, const Target *t)
     Facts **facts = read_kernels(s, scratch);
     fix_pairs(s, all, facts);
     if (t->has_threads) facts = layout_reorder(s, all, facts, once, scratch, t);
+    vote_choices(s, all, choices);
     layout_vote(s, all, facts, once);
     choose(all, graph_buffer_count(s->g));
+    offer_orders(s, all, choices);
     for (uint32_t i = 0; i < s->count; i++) {
         if (!s->item[i].kernel) continue;
         want_halo(all, s->item[i].kernel, facts[i]->margin);

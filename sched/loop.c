@@ -143,8 +143,9 @@ static TgStatus add_items(Loop *l, const Place *place, uint32_t n, const UOp *bo
     uint32_t values = body ? sink_values(body) : 0, calls = body ? body->nsrc - values : 0;
     const UOp *sink, **value = owned(l, place, n, calls);
     if (calls) memcpy(value + n, body->src + values, calls * sizeof *value);
-    TRY(sched_callify(&sink, l->g, uop_new(l->g, UOP_SINK, DT_VOID, NO_ARG, value, n + calls), l->r->target));
-    TgStatus status = sched_rangeify(&part, l->g, sink, l->r->target, NULL, NULL);
+    TRY(sched_callify(&sink, l->g, uop_new(l->g, UOP_SINK, DT_VOID, NO_ARG, value, n + calls), l->r->target,
+                      l->r->choices));
+    TgStatus status = sched_rangeify(&part, l->g, sink, l->r->target, NULL, NULL, l->r->choices);
     if (status == TG_OK) redirect_items(&part, place, n, NEW_N(l->r->arena, uint8_t, graph_buffer_count(l->g) + 1));
     for (uint32_t i = 0; i < part.count; i++) *schedule_add(l->s, part.item[i].kind) = part.item[i];
     mem_free(part.item);

@@ -82,39 +82,43 @@ void schedule_free(Schedule *s)
     mem_free(s);
 }
 
-static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Dump *dump, Placements *placements,
-                       Rangeify **swept)
+static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Choices *choices, Dump *dump,
+                       Placements *placements, Rangeify **swept)
 {
     dump_graph(dump, "graph", g, sink);
-    TRY(sched_callify(&sink, g, sink, t));
+    TRY(sched_callify(&sink, g, sink, t, choices));
     dump_graph(dump, "callify", g, sink);
     TRY(check(g, sink, VERIFY_TENSOR));
     TRY(watch_check());
-    TRY(sched_functions(&sink, placements, swept, g, sink, t));
+    TRY(sched_functions(&sink, placements, swept, g, sink, t, choices));
     dump_graph(dump, "functions", g, sink);
     TRY(check(g, sink, VERIFY_TENSOR));
     TRY(watch_check());
-    TRY(sched_rangeify(s, g, sink, t, placements, *swept));
+    TRY(sched_rangeify(s, g, sink, t, placements, *swept, choices));
     dump_schedule(dump, "rangeify", s);
     dump_calls(dump, s);
     TRY(check_schedule(s, VERIFY_RANGEIFY));
     TRY(watch_check());
-    TRY(sched_layout(s, t));
+    TRY(sched_layout(s, t, choices));
     if (t->max_block) sched_calls(s);
     sched_devices(s, t);
     if (t->rank) sched_regions(s);
     sched_chains(s, t);
     dump_schedule(dump, "layout", s);
+    if (choices && wanted(dump, "choices")) choices_print(dump->text, choices);
     return check_schedule(s, VERIFY_LAYOUT);
 }
 
-static TgStatus schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump)
+static TgStatus schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Choices *choices,
+                         Dump *dump)
 {
     Schedule *s = mem_zeros(1, sizeof *s);
     s->g = g;
+    if (choices) choices->used = choices->noffered = 0;
     Placements placements = { 0 };
     Rangeify *swept = NULL;
-    TgStatus status = stages(s, g, sink, t, dump, &placements, &swept);
+    TgStatus status = stages(s, g, sink, t, choices, dump, &placements, &swept);
+    s->list = choices_applied(choices);
     rangeify_free(swept);
     placements_free(&placements);
     if (status == TG_OK) *out = s;
@@ -123,15 +127,15 @@ static TgStatus schedule(Schedule **out, Graph *g, const UOp *sink, const Target
 }
 
 /* Few graphs have kernels that would read too many tensors: those are scheduled once more. */
-TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump)
+TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Choices *choices, Dump *dump)
 {
     static const uint32_t most[] = { KERNEL_PARAMS / 2, KERNEL_PARAMS / 8 };
     uint32_t buffers = graph_buffer_count(g);
-    TgStatus status = schedule(out, g, sink, t, dump);
+    TgStatus status = schedule(out, g, sink, t, choices, dump);
     for (size_t k = 0; k < sizeof most / sizeof *most && status == TG_LIMIT && graph_error(g) == TG_OK; k++) {
         graph_drop_buffers(g, buffers);
         status_clear();
-        status = schedule(out, g, limit_reads(g, sink, most[k]), t, dump);
+        status = schedule(out, g, limit_reads(g, sink, most[k]), t, choices, dump);
     }
     return status;
 }

@@ -481,6 +481,15 @@ static void add_size_vars(Plan *p)
         for (uint32_t d = 0; needed[k] && d < p->buffer[k].shape->rank; d++) add_vars_of(p, p->buffer[k].shape->dim[d]);
 }
 
+static const char *schedule_text(const Schedule *s, Arena *a)
+{
+    Text t = { 0 };
+    schedule_print(&t, &s->list);
+    const char *text = arena_strdup(a, t.s ? t.s : "");
+    text_free(&t);
+    return text;
+}
+
 TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
 {
     Arena *arena = arena_new();
@@ -488,6 +497,7 @@ TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
     Build b = { .p = p, .s = s, .clears = t->clears_halos };
     p->devices = t->devices > 1 ? t->devices : 1;
     p->arena = arena;
+    p->schedule = schedule_text(s, arena);
     TgStatus status = allocate(&b);
     if (status == TG_OK) status = add_steps(&b);
     if (status == TG_OK) {

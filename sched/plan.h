@@ -141,6 +141,7 @@ struct Plan {
     int32_t devices;                /* whose steps these are; at least 1. Of a rank's plan 1, itself */
     const struct PlanShare *share;  /* [nshare] of all among whom the graph is divided */
     int32_t nshare;
+    const char *schedule;           /* the choices of a list that were made, as schedule_print says them; "": none */
     uint64_t common;                /* of a rank's plan, a hash of what all ranks together do, the same for each */
 };
 

@@ -458,6 +458,7 @@ bool plan_write(UOpWriter *u, const Plan *p, const PlanFiles *files)
     put_int(w.out, p->flops);
     put_int(w.out, p->nsync);
     put_int(w.out, p->jumps);
+    put_text(w.out, p->schedule);
     write_share(&w, p->share);
     write_variables(&w, p);
     write_chains(&w, p);
@@ -484,6 +485,7 @@ static void read_plan(Reader *r)
     p->flops = get_int(r->in);
     p->nsync = (uint32_t)get_int(r->in);
     p->jumps = get_int(r->in);
+    r->in->bad |= !(p->schedule = get_text(r->in, p->arena));
     read_share(r);
     read_variables(r);
     read_chains(r);

@@ -39,6 +39,7 @@ static Cut *new_cut(Rangeify *r, const UOp *u, const UOp *buffer)
 static const UOp *new_buffer(Rangeify *r, const UOp *u)
 {
     BufferInfo info = { (DType)u->dtype, u->shape, NULL, (size_t)(uop_numel(u) * dtype_size((DType)u->dtype)), NULL };
+    info.value = r->name ? r->name[u->id] : 0;
     return r->buffer[u->id] = graph_add_buffer(r->g, &info);
 }
 
@@ -115,7 +116,13 @@ static bool stage_narrow(Rangeify *r, const UOp *u)
 static bool decide(Rangeify *r, const UOp *u)
 {
     Placement placement = placement_of(r->placements, u);
-    return placement == PLACED_OPEN ? is_stored(r, u) && !stage_narrow(r, u) : placement != PLACED_INLINE;
+    if (placement != PLACED_OPEN) return placement != PLACED_INLINE;
+    bool open = r->choices && is_open(r, u);
+    if (open && choices_find(r->choices, SCHED_STORE, r->name[u->id])) return !stage_narrow(r, u);
+    bool stored = is_stored(r, u);
+    if (open && (stored ? can_inline(r, u) : is_repeated(r, u)))
+        stored = choices_between(r->choices, (Either){ SCHED_STORE, SCHED_INLINE }, r->name[u->id], u, stored);
+    return stored && !stage_narrow(r, u);
 }
 
 static void visit(Rangeify *r, const UOp *u)
@@ -184,10 +191,10 @@ static const UOp *output_place(Rangeify *r, const UOp *u)
                                            .name = "" });
 }
 
-static Rangeify *rangeify_new(Graph *g, const Target *t, Placements *placements)
+static Rangeify *rangeify_new(Graph *g, const Target *t, Placements *placements, Choices *choices)
 {
     Rangeify *r = mem_new(sizeof *r);
-    *r = (Rangeify){ .g = g, .target = t, .placements = placements };
+    *r = (Rangeify){ .g = g, .target = t, .placements = placements, .choices = choices };
     r->arena = arena_new();
     r->nnode = graph_count(r->g);
     r->inst = NEW_N(r->arena, Inst *, r->nnode);
@@ -196,6 +203,7 @@ static Rangeify *rangeify_new(Graph *g, const Target *t, Placements *placements)
     r->stored = NEW_N(r->arena, uint8_t, r->nnode);
     r->multiplied = NEW_N(r->arena, uint8_t, r->nnode);
     r->users = NEW_N(r->arena, uint8_t, r->nnode);
+    r->shown = NEW_N(r->arena, uint8_t, r->nnode);
     r->join = NEW_N(r->arena, const UOp *, r->nnode);
     r->forced = NEW_N(r->arena, uint8_t, r->nnode);
     r->reduces = NEW_N(r->arena, uint8_t, r->nnode);
@@ -225,6 +233,7 @@ static TgStatus sweep(Rangeify *r, const UOp *sink)
     const UOp **order = graph_outer(r->g, sink, r->arena, &n);
     TRY(unsupported(order, n));
     force(r, order, n, sink);
+    if (r->choices) r->name = value_names(order, n, r->nnode, r->arena);
     facts_gather(r, order, n);
     facts_foresee(r, order, n);
     for (uint32_t i = n; i-- > 0;)
@@ -233,9 +242,9 @@ static TgStatus sweep(Rangeify *r, const UOp *sink)
 }
 
 TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Placements *placements,
-                        Rangeify *swept)
+                        Rangeify *swept, Choices *choices)
 {
-    Rangeify *r = swept ? swept : rangeify_new(g, t, placements);
+    Rangeify *r = swept ? swept : rangeify_new(g, t, placements, choices);
     TgStatus status = swept ? TG_OK : sweep(r, sink);
     if (status == TG_OK) status = cut_kernels(r, out);
     out->noutput = sink_values(sink);
@@ -263,9 +272,9 @@ static void keep_homes(const Rangeify *r, Placements *placements)
 }
 
 TgStatus sched_functions(const UOp **out, Placements *placements, Rangeify **swept, Graph *g, const UOp *sink,
-                         const Target *t)
+                         const Target *t, Choices *choices)
 {
-    Rangeify *r = rangeify_new(g, t, NULL);
+    Rangeify *r = rangeify_new(g, t, NULL, choices);
     uint32_t buffers = graph_buffer_count(g);
     TgStatus status = sweep(r, sink);
     if (status == TG_OK) keep_homes(r, placements), *out = graph_blocks(g, sink, placements);

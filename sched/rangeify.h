@@ -51,6 +51,7 @@ struct Rangeify {
     uint8_t *forced, *reduces, *constant, *called;
     uint8_t *stored;                    /* by node id: will surely lie in memory (foresee) */
     uint8_t *multiplied, *users;       /* by node id: is an operand of products; how many nodes read it, at most 2 */
+    uint8_t *shown;                    /* by node id: a view or a reduce reads it */
     /* by node id: element-wise operations one upon another, since memory or a reduce */
     uint16_t *depth;
     float *cost;                       /* by node id: element-wise work of the inlined cone */
@@ -64,6 +65,8 @@ struct Rangeify {
     Inst **place;                      /* demands by what is requested: open addressing */
     uint32_t nplace;
     Placements *placements;                      /* where values live, when that is known; or NULL */
+    Choices *choices;                  /* or NULL */
+    const uint32_t *name;              /* by node id: in lists of choices */
     struct Body *body;                 /* FUNCTIONs that are scheduled (function.c) */
     Results *results;                  /* by node id of a CALL */
     const UOp **copied;                /* make_kernel's: by node id, what a node became; NULL between kernels */
@@ -94,6 +97,10 @@ uint64_t index_ranges(const UOp *const *idx, uint32_t n);
 /* decide.c */
 /* a node with demands is staged in memory, else inlined into each of its consumers */
 bool is_stored(Rangeify *r, const UOp *u);
+/* May a list choose (choices.h)? What is stored can be inlined; what is not is worth being stored, perhaps. */
+bool is_open(const Rangeify *r, const UOp *u);
+bool can_inline(const Rangeify *r, const UOp *u);
+bool is_repeated(const Rangeify *r, const UOp *u);
 bool node_fills(const UOp *u);                  /* a padding with another number than 0: no more than a gate */
 
 /* The index and validity at which source k of node is wanted when node is wanted at idx under valid. Not for REDUCE.

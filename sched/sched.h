@@ -4,6 +4,7 @@
 #define TG_SCHED_H
 #include "graph/base/text.h"
 #include "graph/blocks.h"
+#include "sched/choices.h"
 #include "sched/kernel.h"
 
 /* A schedule: kernels and host calls in order over tensor-level BUFFERs of one graph. */
@@ -39,6 +40,7 @@ typedef struct {
     uint32_t noutput;
     uint32_t refused;               /* kernels whose list the device did not take: they run as they came */
     Text why_refused;               /* a line each */
+    ScheduleList list;              /* choices that were made as a list says */
     /* how often a FUNCTION is called; the items of its first call */
     struct FunctionUse { uint32_t calls, first, count; } *function;
     uint32_t nfunction;
@@ -48,7 +50,7 @@ typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where
 
 /* sink: SINK of the output values; PARAM(slot) are the inputs. Rewrites values into a function of PARAMs and BUFFERs
  * that stores outputs. */
-TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
+TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t, Choices *choices);
 /* needed.c: values of which a part is read, as that part */
 const UOp *compute_needed(Graph *g, const UOp *root);
 /* angles.c: sines of numbers that are not large, on a CPU */
@@ -56,13 +58,13 @@ const UOp *guard_angles(Graph *g, const UOp *root, const Target *t);
 /* commute.c: sums of products and linear maps, in the order of fewer products */
 const UOp *commute_products(Graph *g, const UOp *root);
 /* sums of products of one value with several constants, as one */
-const UOp *join_siblings(Graph *g, const UOp *root);
+const UOp *join_siblings(Graph *g, const UOp *root, Choices *choices);
 /* joins.c: values that are joined and then made narrow, the other way round */
 const UOp *narrow_joins(Graph *g, const UOp *root);
 /* sums of products of quantised values, in integers */
 const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);
 /* winograd.c: sums over three neighbours, in fewer products */
-const UOp *sum_windows(Graph *g, const UOp *root, const Target *t);
+const UOp *sum_windows(Graph *g, const UOp *root, const Target *t, Choices *choices);
 /* parts.c: sums of products of f32, as products of bf16 parts where the target says in how many */
 const UOp *sum_parts(Graph *g, const UOp *root, const Target *t);
 /* wide.c: values of 16 bits that sums of products read one number at a time, stored in f32 */
@@ -84,21 +86,21 @@ void rangeify_free(Rangeify *r);                                         /* or N
 /* Parts that repeat, as FUNCTIONs (graph/blocks.h), and where values live. Where nothing repeats, *swept is what
  * sched_rangeify would find again; else NULL. */
 TgStatus sched_functions(const UOp **out, Placements *placements, Rangeify **swept, Graph *g, const UOp *sink,
-                         const Target *t);
+                         const Target *t, Choices *choices);
 /* placements, swept: as sched_functions found them; NULL: none. The caller frees them. */
 TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Placements *placements,
-                        Rangeify *swept);
+                        Rangeify *swept, Choices *choices);
 /* zeros that layout puts around a value, at most, on a side of an axis */
 enum { HALO_MAX = 8 };
 /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
-TgStatus sched_layout(Schedule *s, const Target *t);
+TgStatus sched_layout(Schedule *s, const Target *t, Choices *choices);
 /* devices.c: which device an item belongs to */
 enum { ALL_DEVICES = -1 };
 void sched_devices(Schedule *s, const Target *t);
 /* host calls side by side, where each must be waited for */
 void sched_calls(Schedule *s);
-/* the above in order */
-TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);
+/* the above in order; choices: NULL, or what a list wants and what it could want */
+TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Choices *choices, Dump *dump);
 /* frees what only rendering wants of its kernels */
 void schedule_forget_code(Schedule *s);
 void schedule_free(Schedule *s);
@@ -167,6 +169,8 @@ bool kernel_overlaps(const Kernel *k);
 void kernel_vars(Kernel *k);
 /* frees what stages left in its graph; of a kernel that has linear, root too */
 void kernel_compact(Kernel *k);
+/* nodes in order, sources first, to bytes; at: room for a number of each id */
+void structure_bytes(Text *out, const UOp *const *order, uint32_t n, uint32_t *at);
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */
 void kernel_name(Kernel *k);                                            /* sets name from loops and key */
 /* tc.c: scalar WMMAs become whole ones; the first part of expand */

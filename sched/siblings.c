@@ -27,6 +27,8 @@ typedef struct {
     bool *computed;
     Sibling **at;
     const UOp **map;
+    Choices *choices;
+    const uint32_t *name;
 } Search;
 
 static bool is_view(const UOp *u) { return op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST; }
@@ -116,6 +118,12 @@ static bool alike(const Sibling *a, const Sibling *b)
         same_but_last(a->sum, b->sum) && same_but_last(a->flat, b->flat);
 }
 
+static bool is_joined(Search *s, const Sibling *first)
+{
+    static const Either kind = { SCHED_JOIN, SCHED_SINGLE };
+    return !s->choices || choices_between(s->choices, kind, s->name[first->sum->id], first->sum, true);
+}
+
 /* Families: the first of each leads its list. */
 static bool find(Search *s)
 {
@@ -133,8 +141,9 @@ static bool find(Search *s)
         if (!last) all[n++] = b;
         else if (size < SIBLINGS_MAX) last->next = b, found = true;
     }
-    for (uint32_t k = 0; k < n; k++)
-        for (Sibling *b = all[k]; b && all[k]->next; b = b->next) s->at[b->end->id] = all[k];
+    for (uint32_t k = 0; k < n && found; k++)
+        if (all[k]->next && is_joined(s, all[k]))
+            for (Sibling *b = all[k]; b; b = b->next) s->at[b->end->id] = all[k];
     return found;
 }
 
@@ -194,10 +203,11 @@ static const UOp *part_of(Search *s, const UOp *u, const Sibling *first)
     return slice(s->g, join(s, first), -1, begin, last_dim(u));
 }
 
-const UOp *join_siblings(Graph *g, const UOp *root)
+const UOp *join_siblings(Graph *g, const UOp *root, Choices *choices)
 {
-    Search s = { .g = g, .arena = arena_new() };
+    Search s = { .g = g, .arena = arena_new(), .choices = choices };
     s.order = uop_toposort(g, &root, 1, s.arena, &s.n);
+    if (choices) s.name = value_names(s.order, s.n, root->id, s.arena);
     uint32_t ids = root->id + 1;
     s.user = NEW_N(s.arena, const UOp *, ids);
     s.uses = NEW_N(s.arena, uint8_t, ids);

@@ -243,13 +243,13 @@ static void arrange(Sum *s, const Target *t)
     if (s->by_point) s->block = wide;
 }
 
-/* A sum of two operands that is worth it; x: the one that is walked. */
+/* A sum of two operands, one of them constant; x: the one that is walked. */
 static bool find_sum(Sum *s, Graph *g, U sum, Constants *constants)
 {
     U p = sum->op == UOP_REDUCE && sum->arg.i == UOP_ADD && sum->dtype == DT_F32 ? sum->src[0] : NULL;
     for (uint32_t k = 0; p && p->op == UOP_MUL && k < 2; k++) {
         *s = (Sum){ .sum = sum, .p = p, .x = p->src[k], .w = p->src[!k] };
-        if (uop_static(s->w) && find_windows(s) && find_axes(s) && pays(s) && made_of_constants(constants, g, s->w))
+        if (uop_static(s->w) && find_windows(s) && find_axes(s) && made_of_constants(constants, g, s->w))
             return true;
     }
     return false;
@@ -270,6 +270,14 @@ static U sum_by_tiles(Graph *g, Sum *s, const Target *t)
     for (uint32_t k = 0; k < 8; k++) dim[k] = k == 6 ? uop_index(g, 1) : uop_dim(v, k < 6 ? k : 6);
     U terms = mul(g, reshape(g, v, dim, 8), of_weights(g, s)); /* [.., m, c] */
     return guard_finite(g, of_points(g, s, contiguous(g, reduce(g, UOP_ADD, terms, (int64_t[]){ -1 }, 1, false))));
+}
+
+/* Is it made of tiles? Where there is work for it, a list may choose. */
+static bool is_tiled(const Sum *s, Choices *choices, uint32_t name)
+{
+    int64_t channels = uop_size(s->p, (uint32_t)s->channel), columns = uop_size(s->p, (uint32_t)s->column);
+    if (s->least_rows * channels * columns < LEAST_WORK / 4 || s->least_rows < ROWS / 4) return pays(s);
+    return choices_between(choices, (Either){ SCHED_WINOGRAD, SCHED_DIRECT }, name, s->sum, pays(s));
 }
 
 /* Of what lies between the kernels of a sum, in bytes. */
@@ -298,7 +306,7 @@ static U pooled(U u)
 /* What is walked is read by several tiles. Where it is a sum, or no cache holds it, it lies in memory, for all who read
  * it; else each tile makes what it reads of the sums of the points before. What is pooled lies there if it is made of
  * points: their sums serve several places of a window. */
-const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
+const UOp *sum_windows(Graph *g, const UOp *root, const Target *t, Choices *choices)
 {
     if (strcmp(t->kind, "cpu") || has_parts(t) || t->plain) return root;
     Arena *a = arena_new();
@@ -307,12 +315,14 @@ const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
     const UOp **order = uop_toposort(g, &root, 1, a, &n), **map = NEW_N(a, const UOp *, root->id + 1);
     bool *read = NEW_N(a, bool, root->id + 1), *large = NEW_N(a, bool, root->id + 1);
     bool *sums = NEW_N(a, bool, root->id + 1), *points = NEW_N(a, bool, root->id + 1),
-         *shown = NEW_N(a, bool, root->id + 1), any = false;
+         *shown = NEW_N(a, bool, root->id + 1), *tiled = NEW_N(a, bool, root->id + 1), any = false;
+    const uint32_t *name = choices ? value_names(order, n, root->id, a) : NULL;
     Sum s;
     for (uint32_t i = 0; i < n; i++) {
         U pool = pooled(order[i]);
         if (pool) shown[pool->id] = true;
-        if (!find_sum(&s, g, order[i], &constants)) continue;
+        if (!find_sum(&s, g, order[i], &constants) || !is_tiled(&s, choices, name ? name[order[i]->id] : 0)) continue;
+        tiled[order[i]->id] = true;
         uint32_t id = walked(&s)->id;
         read[id] = any = true;
         large[id] |= bytes_between(&s) > CACHED * t->l2_bytes * t->threads;
@@ -326,7 +336,7 @@ const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
         uint32_t node = graph_origin(g, uop_origin(g, u));
         bool same = !memory && (op_is((Op)u->op, FLAG_ALU) || op_is((Op)u->op, FLAG_MOVE)); /* places of points */
         for (uint32_t k = 0; k < u->nsrc && same; k++) points[u->id] |= points[u->src[k]->id];
-        if (find_sum(&s, g, v, &constants)) v = sum_by_tiles(g, &s, t), points[u->id] = true;
+        if (tiled[u->id] && find_sum(&s, g, v, &constants)) v = sum_by_tiles(g, &s, t), points[u->id] = true;
         else sums[u->id] = has_sum(sums, u, v);
         bool wanted = read[u->id] && (large[u->id] || sums[u->id]),
              stored = !memory && (wanted || (shown[u->id] && points[u->id]));

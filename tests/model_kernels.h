@@ -94,7 +94,7 @@ static TgStatus collect(ModelKernels *all, TgSession *s)
     Imported imported = { 0 };
     Schedule *schedule = NULL;
     TgStatus status = import_model(&imported, s->model, in, (uint32_t)n, NULL, NULL);
-    if (status == TG_OK) status = sched_schedule(&schedule, imported.g, imported.sink, s->choice.target, NULL);
+    if (status == TG_OK) status = sched_schedule(&schedule, imported.g, imported.sink, s->choice.target, NULL, NULL);
     for (uint32_t i = 0; status == TG_OK && i < schedule->count; i++)
         if (schedule->item[i].kernel && !schedule->item[i].once && schedule->item[i].kernel->key[0])
             keep_one(all, schedule->item[i].kernel);

@@ -89,6 +89,7 @@ static TgStatus save_choices(BundleWriter *w, const TgSession *s)
 {
     Text t = { 0 };
     const Plan *p = s->program->plan;
+    if (*p->schedule) text_add(&t, "schedule: %s\n", p->schedule);
     for (uint32_t i = 0; i < p->nkernel; i++) {
         text_add(&t, "%s: ", p->kernel[i]->name);
         opt_print(&t, &p->kernel[i]->opts);

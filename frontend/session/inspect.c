@@ -123,7 +123,8 @@ TgStatus tg_info(const TgSession *s, TgInfo *out)
                      .run_after_s = s->report.after_s,
                      .kernels_compiled = s->compiled,
                      .kernels_cached = s->cached,
-                     .programs_kept = s->kept };
+                     .programs_kept = s->kept,
+                     .schedule = s->program && s->program->plan ? s->program->plan->schedule : "" };
     snprintf(out->model_hash, sizeof out->model_hash, "%s", s->model->hash);
     if (!s->device) return TG_OK;
     snprintf(out->device_kind, sizeof out->device_kind, "%s", s->backend->name);
@@ -282,8 +283,9 @@ static TgStatus dump_code(const TgSession *s, const Plan *p, const char *stage, 
 
 static bool stage_known(const char *stage)
 {
-    static const char *const names[] = { "graph",  "callify", "functions", "calls",   "rangeify", "layout", "optimize",
-                                         "expand", "select",  "linearize", "memplan", "plan",     "source", "asm" };
+    static const char *const names[] = { "graph",    "callify", "functions", "calls",     "rangeify",
+                                         "layout",   "choices", "optimize",  "expand",    "select",
+                                         "linearize", "memplan", "plan",     "source",    "asm" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(stage, names[i])) return true;
     return false;
@@ -297,8 +299,8 @@ static TgStatus dump(TgSession *s, const TgTensor *inputs, int32_t count, const 
     const char *stage = wanted->stage, *kernel = wanted->kernel;
     if (!stage_known(stage))
         return fail(TG_USAGE,
-                    "stage '%s' is unknown; graph, callify, functions, calls, rangeify, layout, optimize, expand, "
-                    "select, linearize, memplan, plan, source or asm is wanted",
+                    "stage '%s' is unknown; graph, callify, functions, calls, rangeify, layout, choices, optimize, "
+                    "expand, select, linearize, memplan, plan, source or asm is wanted",
                     stage);
     TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
     Text text = { 0 };

@@ -42,12 +42,12 @@ static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, cons
 
 static TgStatus choose_all(Schedule *s, const Choice *choice, Dump *dump)
 {
-    Chooser c = { .choice = choice };
+    Chooser c = { .choice = choice, .named = choice_names_schedule(choice) ? s->list.count : 0 };
     tunedb_look(choice->db);
     TRY(sched_optimize(s, choice->target, choose, &c, choice->named ? 1 : target_workers(choice->target), dump));
     if (c.status != TG_OK) return fail(c.status, "%s", c.why);
     return choice->named && !choice->saved && !c.named
-        ? fail(TG_USAGE, "opts: none of the kernels that they name is here")
+        ? fail(TG_USAGE, "opts: none of the kernels and values that they name is here")
         : TG_OK;
 }
 
@@ -100,7 +100,11 @@ static void make_vars(Program *p)
 
 static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
 {
-    TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, c->target, dump));
+    Choices choices;
+    bool offered = dump && !strcmp(dump->stage, "choices");
+    choice_schedule(&choices.list, c, p->imported.g, p->imported.sink);
+    TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, c->target,
+                       choices.list.count || offered ? &choices : NULL, dump));
     TRY(choose_all(p->schedule, c, dump));
     TRY(plan_make(&p->plan, p->schedule, c->target));
     TRY(bind_host_steps(p->plan));

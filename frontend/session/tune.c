@@ -1,10 +1,11 @@
-/* tg_tune: the unique kernels of the program used last, as they are before OptOps, go to the search; then its winners
- * are tried in the model.
+/* tg_tune: of the program used last, the schedule goes to the search first, then the unique kernels, as they are before
+ * OptOps; the winners of each are tried in the model.
  *
  * The search times kernels alone, on data that lie in the caches, and on a machine that others use too: a list that
  * wins there may lose in a run. So the program is made anew with the winners, and runs in alternation with the old one
  * on the caller's inputs: a winner whose kernel takes no less time in the run than before is put back, and all of them
- * are when the run as a whole is not faster.
+ * are when the run as a whole is not faster. A list of choices stays where the run is faster with it and its outputs
+ * are the same.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,9 +16,13 @@
 #include "frontend/session/compiled.h"
 #include "graph/base/map.h"
 #include "graph/base/memory.h"
+#include "graph/scalar.h"
 
 #define TRIAL_SHARE 0.15            /* of the budget */
+#define LEAST_S 0.5                 /* seconds for kernels, whatever the schedule took */
 #define TRIAL_MOST_S 10             /* where there is no budget */
+#define SCHEDULE_SHARE 0.3
+#define SCHEDULE_MOST_S 40          /* likewise */
 #define GAIN 0.005                  /* a winner saves that share of its kernel's time in the model at least */
 
 /* A unique kernel and what the database knew of it before the search. */
@@ -40,22 +45,18 @@ typedef struct {
 
 /* ---- the search ---- */
 
-/* Launches of an item in a run: those of a loop's body count once an iteration, where that is known. */
 static void collect(Uniques *u, const Schedule *s, const Choice *c)
 {
-    double times[64] = { 1 };
-    int depth = 0;
+    double *launches = NEW_N(u->arena, double, s->count + 1);
     Map index;
+    schedule_launches(launches, s);
     u->kernel = NEW_N(u->arena, Kernel *, s->count + 1);
     u->count = NEW_N(u->arena, double, s->count + 1);
     u->subject = NEW_N(u->arena, Subject, s->count + 1);
     map_init(&index, u->arena);
     for (uint32_t i = 0; i < s->count; i++) {
         const ScheduleItem *item = &s->item[i];
-        if (item->kind == ITEM_LOOP && depth < 63)
-            depth++, times[depth] = times[depth - 1] * (item->mem[0] || item->trip < 1 ? 8 : (double)item->trip);
-        if (item->kind == ITEM_NEXT && depth) depth--;
-        if (item->kind != ITEM_KERNEL || item->once || !item->kernel->key[0]) continue;
+        if (!launches[i]) continue;
         uintptr_t at = (uintptr_t)map_gets(&index, item->kernel->key);
         if (!at) {
             Subject *x = &u->subject[u->n];
@@ -64,47 +65,47 @@ static void collect(Uniques *u, const Schedule *s, const Choice *c)
             u->kernel[u->n++] = item->kernel;
             map_puts(&index, x->key, (void *)(uintptr_t)(at = u->n));
         }
-        u->count[at - 1] += times[depth];
+        u->count[at - 1] += launches[i];
     }
 }
 
-static TgStatus search(TgSession *s, const Uniques *u, double seconds, int32_t beam)
+static SearchOptions search_options(const TgSession *s, double seconds, int32_t beam)
 {
     const TgOptions *o = &s->options;
-    SearchOptions so = { .choice = &s->choice,
-                         .backend = s->backend,
-                         .device_index = s->device_index,
-                         .threads = o->threads,
-                         .cpus = o->cpus,
-                         .cache_dir = o->no_cache ? NULL : o->cache_dir,
-                         .kernel = u->kernel,
-                         .count = u->count,
-                         .n = u->n,
-                         .seconds = seconds,
-                         .beam = beam,
-                         .verbose = o->verbose };
-    return search_run(&s->report, &so);
+    return (SearchOptions){ .choice = &s->choice,
+                            .backend = s->backend,
+                            .device_index = s->device_index,
+                            .threads = o->threads,
+                            .cpus = o->cpus,
+                            .cache_dir = o->no_cache ? NULL : o->cache_dir,
+                            .seconds = seconds,
+                            .beam = beam,
+                            .verbose = o->verbose };
 }
 
-/* The model is imported and scheduled again: the program's own kernels are lowered. */
-static TgStatus search_program(TgSession *s, Uniques *u, double seconds, int32_t beam)
+/* The model is imported again: the program's own kernels are lowered. */
+static TgStatus import_again(Imported *out, const TgSession *s)
 {
     const Program *p = s->program;
     Known known = p->known;
-    Imported imported = { 0 };
-    Schedule *schedule = NULL;
     const Batch *batch = s->batch && !s->batch->serial ? s->batch : NULL;
     TgTensor one[p->nport + 1];
     if (batch) TRY(batch_sample(batch, s->model, one, p->input, -1));
-    TgStatus status = import_model(&imported, s->model, batch ? one : p->input, p->nport, p->dims, &known);
-    if (status == TG_OK && batch) status = batch_map(batch, &imported);
-    if (status == TG_OK) status = sched_schedule(&schedule, imported.g, imported.sink, s->choice.target, NULL);
-    if (status == TG_OK) {
-        collect(u, schedule, &s->choice);
-        status = search(s, u, seconds, beam);
-    }
-    if (schedule) schedule_free(schedule);
-    if (imported.g) graph_free(imported.g);
+    TRY(import_model(out, s->model, batch ? one : p->input, p->nport, p->dims, &known));
+    return batch ? batch_map(batch, out) : TG_OK;
+}
+
+static TgStatus search_kernels(TgSession *s, Uniques *u, const Imported *imported, double seconds, int32_t beam)
+{
+    Schedule *schedule = NULL;
+    Choices choices;
+    SearchOptions o = search_options(s, seconds, beam);
+    choice_schedule(&choices.list, &s->choice, imported->g, imported->sink);
+    TRY(sched_schedule(&schedule, imported->g, imported->sink, s->choice.target, &choices, NULL));
+    collect(u, schedule, &s->choice);
+    o.kernel = u->kernel, o.count = u->count, o.n = u->n;
+    TgStatus status = search_run(&s->report, &o);
+    schedule_free(schedule);
     return status;
 }
 
@@ -195,7 +196,84 @@ static TgStatus try_whole(Trial *t)
                       (double *[2]){ &r->before_s, &r->after_s });
 }
 
-/* ---- both ---- */
+/* ---- the schedule ---- */
+
+/* How far a type's sums may be from one another. */
+static double tolerance(DType t) { return t == DT_F64 ? 1e-7 : t == DT_F32 ? 1e-3 : 3e-2; }
+
+/* Numbers of two schedules: floats near each other, beside the root of the mean square; of others, which may lie at a
+ * threshold, one in a hundred may differ. */
+static bool same_numbers(const TgTensor *a, const TgTensor *b)
+{
+    DType t = dtype_from_onnx((int32_t)a->type);
+    int64_t n = t == DT_VOID ? 0 : (int64_t)(a->size_bytes / (size_t)dtype_size(t)), differ = 0;
+    double square = 0;
+    if (a->size_bytes != b->size_bytes) return false;
+    for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
+        double x = scalar_real(scalar_load(t, a->data, i));
+        square += isfinite(x) ? x * x : 0;
+    }
+    double rms = n ? sqrt(square / (double)n) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t x = scalar_load(t, a->data, i), y = scalar_load(t, b->data, i);
+        double p = scalar_real(x), q = scalar_real(y);
+        if (x == y || (dtype_is_float(t) && isnan(p) && isnan(q))) continue;
+        if (!dtype_is_float(t)) differ++;
+        else if (!(fabs(p - q) <= tolerance(t) * (rms + fabs(p)))) return false;
+    }
+    return 100 * differ <= n;
+}
+
+static TgStatus same_outputs(const Trial *t, bool *same)
+{
+    uint32_t n = t->program[0]->nresult;
+    TgTensor output[2][n + 1];
+    *same = true;
+    for (int side = 0; side < 2; side++)
+        TRY(program_run(t->program[side], t->s->backend, t->input, NULL, output[side]));
+    for (uint32_t i = 0; i < n; i++) *same &= same_numbers(&output[0][i], &output[1][i]);
+    return TG_OK;
+}
+
+/* gain: of a run, by the list that is in the database; 1 where it is not better, and then it is not there any more. */
+static TgStatus try_schedule(Trial *t, double *gain)
+{
+    double seconds[2] = { 0 };
+    bool same;
+    *gain = 1;
+    TRY(session_make_anew(&t->program[1], t->s, t->input));
+    watch_step("trying the schedule in the model", 0, t->seconds);
+    TRY(same_outputs(t, &same));
+    if (!same) watch_say("warning: schedule %s computes something else", t->program[1]->plan->schedule);
+    if (same)
+        TRY(alternate(&(Alternation){ .sample = whole_sample, .user = t, .n = { 1, 1 }, .seconds = t->seconds / 2 },
+                      (double *[2]){ &seconds[0], &seconds[1] }));
+    if (same && seconds[1] < (1 - GAIN) * seconds[0]) {
+        *gain = seconds[0] / seconds[1];
+        session_replace(t->s, t->program[1]);
+        t->program[0] = t->program[1];
+    } else program_free(t->program[1], t->s->backend);
+    t->program[1] = NULL;
+    return TG_OK;
+}
+
+static TgStatus search_schedule(Trial *t, const Imported *imported, double seconds, double *gain)
+{
+    const Choice *c = &t->s->choice;
+    ScheduleList before, list;
+    char key[33];
+    schedule_key(key, imported->g, imported->sink);
+    choice_schedule(&before, c, imported->g, imported->sink);
+    list = before;
+    TRY(schedules_search(&list, &(ScheduleSearch){ search_options(t->s, seconds, 0), imported->g, imported->sink }));
+    if (list.count == before.count) return TG_OK;
+    tunedb_put_schedule(c->db, key, c->device, &list);
+    TgStatus status = try_schedule(t, gain);
+    if (status != TG_OK || *gain <= 1) tunedb_put_schedule(c->db, key, c->device, &before);
+    return status;
+}
+
+/* ---- all ---- */
 
 static TgStatus try_all(Trial *t)
 {
@@ -236,15 +314,30 @@ static double trial_seconds(Trial *t, double budget)
     return fmin(most, fmax(share, 4 * (SAMPLES_LEAST + 1) * run));
 }
 
+/* A schedule is searched where it can be tried, and the user named none. */
+static TgStatus search(Trial *t, Uniques *u, double seconds, int32_t beam)
+{
+    double begin = clock_s(), gain = 1, most = seconds > 0 ? SCHEDULE_SHARE * seconds : SCHEDULE_MOST_S;
+    Imported imported = { 0 };
+    TgStatus status = import_again(&imported, t->s);
+    if (status == TG_OK && t->seconds > 0 && !choice_names_schedule(&t->s->choice))
+        status = search_schedule(t, &imported, most, &gain);
+    double left = seconds > 0 ? fmax(seconds - t->seconds - (clock_s() - begin), LEAST_S) : 0;
+    if (status == TG_OK) status = search_kernels(t->s, u, &imported, left, beam);
+    if (imported.g) graph_free(imported.g);
+    if (status == TG_OK) status = adopt_winners(t);
+    t->s->report.before_s *= gain;
+    return status;
+}
+
 static TgStatus tune(TgSession *s, const TgTensor *input, bool data, double seconds, int32_t beam)
 {
     Uniques u = { .arena = arena_new() };
     Trial t = { .s = s, .input = input, .uniques = &u, .program = { s->program } };
-    if (data) t.seconds = trial_seconds(&t, seconds);
-    TgStatus status = search_program(s, &u, seconds > 0 ? seconds - t.seconds : 0, beam);
     ProgramHold h;
     program_hold(&h, &t.program[1], s->backend);
-    if (status == TG_OK) status = adopt_winners(&t);
+    if (data) t.seconds = trial_seconds(&t, seconds);
+    TgStatus status = search(&t, &u, seconds, beam);
     program_let(&h);
     arena_free(u.arena);
     return status;

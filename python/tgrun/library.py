@@ -56,8 +56,8 @@ class TgInfo(Structure):
                                                                                           ("device_name", c_char * 128),
                                                                                           ("features", c_char * 256),
                                                                                           ("model_hash", c_char * 33),
-                                                                                          ("programs_kept", c_int64),
-                                                                                          ("reserved", c_int64 * 31)]
+                                                                                          ("programs_kept", c_int64), ("schedule", c_char_p),
+                                                                                          ("reserved", c_int64 * 30)]
 
 
 SESSION, STATUS = c_void_p, "TgStatus"

@@ -15,7 +15,7 @@ const Target beam_target = { .kind = "cpu",
 Kernel *subject_of(Graph *g, const UOp *value, const Target *t, Schedule **schedule)
 {
     const UOp *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, value);
-    if (sched_schedule(schedule, g, sink, t, NULL) != TG_OK) return NULL;
+    if (sched_schedule(schedule, g, sink, t, NULL, NULL) != TG_OK) return NULL;
     for (uint32_t i = 0; i < (*schedule)->count; i++)
         if ((*schedule)->item[i].kernel && !(*schedule)->item[i].once) return (*schedule)->item[i].kernel;
     return NULL;

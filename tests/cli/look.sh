@@ -4,7 +4,7 @@ t info $M/add.onnx -d cpu | sed 's/xxh3 .*/xxh3/'
 t info $M/layers.onnx -d cpu | grep -E 'repeats|memory|exit' | sed -E 's/[0-9.]+ (KiB|B)/N/g'
 t -q $M/layers.onnx -d cpu --runs 1 --test-data $M/layers_data
 t dump $M/add.onnx --stage graph -d reference | grep -E 'ADD|exit'
-for s in graph callify functions calls rangeify layout optimize expand select linearize memplan plan source; do echo "$s $(t dump $M/add.onnx --stage $s -d cpu | tail -1)"; done
+for s in graph callify functions calls rangeify layout choices optimize expand select linearize memplan plan source; do echo "$s $(t dump $M/add.onnx --stage $s -d cpu | tail -1)"; done
 t --version
 t --help | head -3
 t --completion bash | cut -c1-60

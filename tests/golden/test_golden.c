@@ -168,7 +168,7 @@ static TgStatus print_case(Text *out, const Case *c)
     Dump dump = { .text = out, .stage = c->stage ? c->stage : "callify" };
     assert_int_equal(graph_error(g), TG_OK);
     text_add(out, "---- graph\n");
-    TRY(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, value), &avx512, &dump));
+    TRY(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, value), &avx512, NULL, &dump));
     text_add(out, "\n---- schedule\n");
     TRY(sched_optimize(s, &avx512, choose, (void *)(uintptr_t)&avx512, 1, NULL));
     print_schedule(out, s);

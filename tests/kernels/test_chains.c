@@ -144,7 +144,7 @@ static void slices_hold(void **state)
         Schedule *s = NULL;
         random_graph_new(&rg, (uint64_t)seed);
         Random r = { (uint64_t)seed };
-        assert_int_equal(sched_schedule(&s, rg.g, rg.sink, &t, NULL), TG_OK);
+        assert_int_equal(sched_schedule(&s, rg.g, rg.sink, &t, NULL, NULL), TG_OK);
         for (uint32_t i = 0; i < s->count; i++)
             for (int list = 0; s->item[i].kernel && list < 2; list++)
                 looked += slices_of(s->item[i].kernel, &r, &t);
@@ -233,7 +233,7 @@ static TgStatus prepare(Network *n, Device *d, const Target *t)
     Target larger = *t;
     larger.l2_bytes <<= n->at.seed % 5;
     TRY(ref_eval(&n->want, n->g, n->sink->src, 1, &(RefInput){ .param = (const void *const *)&n->data, .nparam = 1 }));
-    TRY(sched_schedule(&n->s, n->g, n->sink, t, NULL));
+    TRY(sched_schedule(&n->s, n->g, n->sink, t, NULL, NULL));
     TRY(sched_optimize(n->s, t, choose, (void *)(uintptr_t)t, 1, NULL));
     TRY(plan_make(&n->p, n->s, &larger));
     TRY(backend_cpu.compile(&n->code, d, n->p->kernel, n->p->nkernel, &stats));
@@ -319,7 +319,7 @@ static void statistics_are_computed_once(void **state)
       y = div_(g, d, sqrt_(g, add(g, mean(g, mul(g, d, d), axis, 1, true), scalar(g, DT_F32, 1e-5))));
     U turned = contiguous(g, neg(g, contiguous(g, y)));
     y = tanh_(g, add(g, y, reduce(g, UOP_MAX, turned, axis, 2, true)));
-    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &t, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &t, NULL, NULL), TG_OK);
     for (uint32_t i = 0; i < s->count; i++) {
         if (!s->item[i].kernel) continue;
         Kernel *k = kernel_clone(s->item[i].kernel);
@@ -349,7 +349,7 @@ static void columns_keep_lanes(void **state)
     U dim[] = { uop_index(g, 1401), uop_index(g, 1707) }, x = transpose(g, neg(g, uop_param(g, DT_F32, dim, 2, 0)));
     U y = contiguous(g, sub(g, x, reduce(g, UOP_MAX, x, &last, 1, true)));
     y = sub(g, y, log_(g, reduce(g, UOP_ADD, exp_(g, y), &last, 1, true)));
-    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &t, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &t, NULL, NULL), TG_OK);
     for (uint32_t i = 0; i < s->count; i++) assert_int_equal(s->item[i].kernel ? s->item[i].kernel->chain.count : 0, 0);
     schedule_free(s);
     graph_free(g);
@@ -367,7 +367,7 @@ static void attention_stays_near(void **state)
     U y = matmul(g, softmax(g, matmul(g, in[0], transpose(g, in[1])), 2), in[2]);
     Schedule *s = NULL;
     Plan *p = NULL;
-    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &t, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &t, NULL, NULL), TG_OK);
     assert_int_equal(sched_optimize(s, &t, choose, (void *)(uintptr_t)&t, 1, NULL), TG_OK);
     assert_int_equal(plan_make(&p, s, &t), TG_OK);
     print_message("%lld bytes\n", (long long)p->arena_bytes);

@@ -167,8 +167,8 @@ static bool schedule(RandomGraph *rg, Schedule *s, const Target *t)
 {
     const UOp *sink = rg->sink;
     s->g = rg->g;
-    return sched_callify(&sink, rg->g, sink, t) == TG_OK && sched_rangeify(s, rg->g, sink, t, NULL, NULL) == TG_OK &&
-        sched_layout(s, t) == TG_OK;
+    return sched_callify(&sink, rg->g, sink, t, NULL) == TG_OK &&
+        sched_rangeify(s, rg->g, sink, t, NULL, NULL, NULL) == TG_OK && sched_layout(s, t, NULL) == TG_OK;
 }
 
 /* Buffers of a case's kernel have a dtype and size that are read when the graph is gone; a packed constant's is that of

@@ -262,7 +262,7 @@ static void run_case(const Engine *e, uint32_t i)
     Executable *x = NULL;
     CompileStats stats;
     if (!sink->nsrc || graph_error(g) != TG_OK) broken("%s: %s", row[i].name, tg_error());
-    if (sched_schedule(&s, g, sink, e->t, NULL) != TG_OK ||
+    if (sched_schedule(&s, g, sink, e->t, NULL, NULL) != TG_OK ||
         sched_optimize(s, e->t, choose, (void *)(uintptr_t)e, 1, NULL) != TG_OK || plan_make(&p, s, e->t) != TG_OK ||
         e->b->compile(&code, e->d, p->kernel, p->nkernel, &stats) != TG_OK || e->b->load(&x, e->d, p, code) != TG_OK)
         broken("%s: %s", row[i].name, tg_error());

@@ -124,8 +124,8 @@ static Schedule *plain_schedule(RandomGraph *rg, const Target *t)
     Schedule *s = mem_zeros(1, sizeof *s);
     const UOp *sink;
     s->g = rg->g;
-    assert_int_equal(sched_callify(&sink, rg->g, rg->sink, t), TG_OK);
-    assert_int_equal(sched_rangeify(s, rg->g, sink, t, NULL, NULL), TG_OK);
+    assert_int_equal(sched_callify(&sink, rg->g, rg->sink, t, NULL), TG_OK);
+    assert_int_equal(sched_rangeify(s, rg->g, sink, t, NULL, NULL, NULL), TG_OK);
     return s;
 }
 
@@ -151,15 +151,15 @@ static bool agrees(RandomGraph *rg, const UOp *sink, const UOp *tensors, const T
     rg->sink = tensors;
     bool ok = graph_error(rg->g) == TG_OK && went(&at, ref_eval(want, rg->g, tensors->src, tensors->nsrc, &in));
     if (!ok) return false;
-    ok = went(&at, sched_callify(&sink, rg->g, sink, t)) &&
-        went(&at, sched_functions(&sink, &placements, &swept, rg->g, sink, t)) &&
-        went(&at, sched_rangeify(s, rg->g, sink, t, &placements, swept));
+    ok = went(&at, sched_callify(&sink, rg->g, sink, t, NULL)) &&
+        went(&at, sched_functions(&sink, &placements, &swept, rg->g, sink, t, NULL)) &&
+        went(&at, sched_rangeify(s, rg->g, sink, t, &placements, swept, NULL));
     rangeify_free(swept);
     ok = ok && schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     m = (Memory){ 0 };
     at.stage = "layout";
-    ok = ok && went(&at, sched_layout(s, t)) && schedule_agrees(rg, s, want, &m, &at);
+    ok = ok && went(&at, sched_layout(s, t, NULL)) && schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     for (uint32_t k = 0; k < tensors->nsrc; k++) ref_tensor_free(&want[k]);
     placements_free(&placements);

@@ -128,7 +128,8 @@ static void make_case(Case *c, const Row *r)
     c->got = malloc((size_t)(r->m * r->n) * sizeof *c->in);
     c->want = malloc((size_t)(r->m * r->n) * sizeof *c->in);
     for (int64_t i = 0; i < r->m * r->n; i++) c->in[i] = ((float)random_below(&rng, 400) - 200) / 40;
-    assert_int_equal(sched_schedule(&c->s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, r->make(g, x)), &cpu, NULL), TG_OK);
+    const UOp *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, r->make(g, x));
+    assert_int_equal(sched_schedule(&c->s, g, sink, &cpu, NULL, NULL), TG_OK);
     assert_int_equal(c->s->count, 1);
 }
 

@@ -131,7 +131,7 @@ static TgStatus prepare(Session *r, Engine *e)
                               .nvar = r->rg.var != NULL,
                               .var = &(RefVar){ r->rg.var, r->rg.var_value } }));
     if (e->divided) TRY(divide(r, e));
-    TRY(sched_schedule(&r->s, r->rg.g, r->rg.sink, e->target, NULL));
+    TRY(sched_schedule(&r->s, r->rg.g, r->rg.sink, e->target, NULL, NULL));
     TRY(sched_optimize(r->s, e->target, choose, e, 1, NULL));
     TRY(plan_make(&r->p, r->s, e->target));
     for (uint32_t i = 0; i < r->p->nstep; i++)

@@ -37,7 +37,7 @@ static const Target targets[2] = {
       .warp = 32 },
 };
 
-typedef struct { unsigned kernels, lists, ops, refused, in_place; } Totals;
+typedef struct { unsigned kernels, lists, ops, refused, in_place, chosen[SCHED_KINDS]; } Totals;
 
 static const struct { const char *name; TgStatus (*stage)(Kernel *k, const Target *t); Run run; } lowering[] = {
     { "expand", kernel_expand, ref_exec_root },
@@ -133,7 +133,7 @@ static bool kernels_agree(Memory *m, Random *r, uint64_t seed, const Target *tar
     return ok;
 }
 
-static bool stages_agree(RandomGraph *rg, const RefTensor *want, uint64_t seed, Totals *totals)
+static bool stages_agree(RandomGraph *rg, const RefTensor *want, uint64_t seed, Choices *choices, Totals *totals)
 {
     const Target *t = &targets[seed % 2];
     Schedule *s = mem_zeros(1, sizeof *s);
@@ -141,15 +141,37 @@ static bool stages_agree(RandomGraph *rg, const RefTensor *want, uint64_t seed, 
     const UOp *sink = rg->sink;
     Place at = { seed, "rangeify", NULL, NULL, NULL };
     s->g = rg->g;
-    bool ok = went(&at, sched_callify(&sink, rg->g, sink, t)) &&
-        went(&at, sched_rangeify(s, rg->g, sink, t, NULL, NULL)) && schedule_agrees(rg, s, want, &m, &at);
+    bool ok = went(&at, sched_callify(&sink, rg->g, sink, t, choices)) &&
+        went(&at, sched_rangeify(s, rg->g, sink, t, NULL, NULL, choices)) && schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     m = (Memory){ 0 };
     at.stage = "layout";
-    ok = ok && went(&at, sched_layout(s, t)) && schedule_agrees(rg, s, want, &m, &at) &&
+    ok = ok && went(&at, sched_layout(s, t, choices)) && schedule_agrees(rg, s, want, &m, &at) &&
         kernels_agree(&m, &rg->r, seed, t, totals);
     memory_free(&m);
     schedule_free(s);
+    return ok;
+}
+
+/* The schedule as it is, then with some of the choices that it offers. */
+static bool schedules_agree(RandomGraph *rg, const RefTensor *want, uint64_t seed, Totals *totals)
+{
+    Choices choices = { .used = 0 };
+    if (!stages_agree(rg, want, seed, &choices, totals)) return false;
+    for (uint32_t i = 0; i < 3 && choices.noffered; i++) {
+        uint32_t at = i ? random_below(&rg->r, choices.noffered) : choices.noffered - 1;        /* orders come last */
+        choices.list.op[choices.list.count++] = choices.offered[at];
+    }
+    choices.noffered = 0;
+    if (!choices.list.count) return true;
+    bool ok = stages_agree(rg, want, seed, &choices, totals);
+    for (uint32_t i = 0; i < choices.list.count; i++) totals->chosen[choices.list.op[i].kind] += choices.used >> i & 1;
+    if (!ok) {
+        Text text = { 0 };
+        schedule_print(&text, &choices.list);
+        print_message("under the choices %s\n", text.s);
+        text_free(&text);
+    }
     return ok;
 }
 
@@ -167,7 +189,7 @@ static bool seed_agrees(uint64_t seed, Totals *totals)
     bool ok = graph_error(rg.g) == TG_OK &&
         went(&(Place){ seed, "tensors", NULL, NULL, NULL }, ref_eval(want, rg.g, rg.sink->src, rg.sink->nsrc, &in));
     if (ok) {
-        ok = stages_agree(&rg, want, seed, totals);
+        ok = schedules_agree(&rg, want, seed, totals);
         for (uint32_t k = 0; k < rg.sink->nsrc; k++) ref_tensor_free(&want[k]);
     }
     text_free(&text);
@@ -181,6 +203,8 @@ static void stages_agree_with_tensors(void **state)
     long count = setting("RANDOM_COUNT", 150), first = setting("RANDOM_SEED", 1), bad = 0;
     Totals totals = { 0 };
     for (long i = 0; i < count; i++) bad += !seed_agrees((uint64_t)(first + i), &totals);
+    print_message("choices: STORE %u, INLINE %u, LAST %u\n", totals.chosen[SCHED_STORE], totals.chosen[SCHED_INLINE],
+                  totals.chosen[SCHED_LAST]);
     print_message("%ld graphs, %u kernels, %u lists of %u OptOps, %u refused, %u in place, %ld failures\n", count,
                   totals.kernels, totals.lists, totals.ops, totals.refused, totals.in_place, bad);
     bool complete = random_opts_complete(&targets[0], false);
@@ -188,6 +212,7 @@ static void stages_agree_with_tensors(void **state)
     assert_int_equal(bad, 0);
     assert_true(complete);
     assert_true(totals.in_place > count / 2);
+    assert_true(totals.chosen[SCHED_STORE] && totals.chosen[SCHED_INLINE] && totals.chosen[SCHED_LAST]);
 }
 
 /* Of 20 elements the last four are read by an index that, where its gate holds, depends on the inner loop alone: the
@@ -202,7 +227,7 @@ static void a_padded_loop_keeps_gates(void **state)
     const UOp *eight = uop_index(g, 8), *v = uop_param(g, DT_I64, &eight, 1, 0);
     const UOp *part[] = { v, flip_axis(g, v, 0), slice_i(g, v, 0, 0, 4) },
               *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, max_reduce(g, cat(g, part, 3, 0), 0, false));
-    assert_int_equal(sched_schedule(&s, g, sink, &targets[0], NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, sink, &targets[0], NULL, NULL), TG_OK);
     assert_int_equal(s->count, 1);
     Kernel *k = kernel_clone(s->item[0].kernel);
     RefMem mem[2] = { { x, sizeof x }, { x, sizeof x } };
@@ -234,7 +259,7 @@ static void a_ring_keeps_its_loop(void **state)
     const UOp *size = dim_mul(g, uop_var(g, "n", 1, 8), uop_index(g, 5)), *v = uop_param(g, DT_F32, &size, 1, 0),
               *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, sum(g, v, 0, false));
     for (int64_t i = 0; i < 5 * n; i++) x[i] = (float)i;
-    assert_int_equal(sched_schedule(&s, g, sink, &targets[1], NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, sink, &targets[1], NULL, NULL), TG_OK);
     Kernel *k = kernel_clone(s->item[0].kernel);
     RefMem mem[2] = { { x, sizeof x }, { x, sizeof x } };
     for (uint32_t i = 0; i < k->nparam; i++)
@@ -267,7 +292,7 @@ static void symbolic_loops_are_padded(void **state)
     const UOp *x = uop_param(g, DT_I64, (const UOp *[]){ h, w }, 2, 0), *z = uop_param(g, DT_I64, &flat, 1, 1),
               *total = sum(g, z, 0, true);
     assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, mul(g, reshape(g, x, &flat, 1), total)),
-                                    &targets[0], NULL),
+                                    &targets[0], NULL, NULL),
                      TG_OK);
     assert_int_equal(s->count, 1);
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
@@ -312,8 +337,8 @@ static void only_weights_are_skipped(void **state)
                              (const int64_t[]){ 1, 0 }, NULL);
         const UOp *y = weights ? tensor_const(g, DT_F32, (const int64_t[]){ K, COLUMNS }, 2, b, sizeof b, "b")
                                : uop_param(g, DT_F32, (const UOp *[]){ depth, three }, 2, 1);
-        assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, matmul(g, x, y)), &targets[0], NULL),
-                         TG_OK);
+        const UOp *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, matmul(g, x, y));
+        assert_int_equal(sched_schedule(&s, g, sink, &targets[0], NULL, NULL), TG_OK);
         assert_int_equal(s->count, 1);
         Kernel *k = kernel_clone(s->item[0].kernel);
         RefMem mem[3];

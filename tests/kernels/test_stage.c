@@ -106,7 +106,7 @@ static void make_case(Case *c, const Row *r)
         UOP(g, UOP_SINK, DT_VOID, NO_ARG, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b));
     c->r = r;
     make_inputs(c);
-    assert_int_equal(sched_schedule(&c->s, g, sink, r->on_cpu ? &cpu : &gpu, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&c->s, g, sink, r->on_cpu ? &cpu : &gpu, NULL, NULL), TG_OK);
     assert_int_equal(c->s->count, 1);
     c->k = kernel_clone(c->s->item[0].kernel);
     c->out = r->m * r->n;

@@ -175,7 +175,7 @@ static void make_case(Case *c, const Row *r)
     Target t = r->on_cpu ? cpu : gpu;
     /* where there is a row of u8, a becomes u8 */
     if (r->t == DT_I8) t.wmma = 1u << WMMA_neon_i8 | 1u << WMMA_sve_i8;
-    assert_int_equal(sched_schedule(&c->s, g, sink, &t, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&c->s, g, sink, &t, NULL, NULL), TG_OK);
     assert_int_equal(c->s->count, 1);
     c->k = kernel_clone(c->s->item[0].kernel);
     c->out = r->m * r->n;

@@ -292,7 +292,7 @@ static void blocks_agree(void **state)
     Graph *g = graph_new();
     Schedule *s = NULL;
     uint32_t sums = 0;
-    assert_int_equal(sched_schedule(&s, g, blocks(g, 70, 16), &t, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, blocks(g, 70, 16), &t, NULL, NULL), TG_OK);
     for (uint32_t i = 0; i < s->count; i++) {
         const Kernel *k = s->item[i].kernel;
         if (k && !s->item[i].once && count(k->g, k->root, UOP_REDUCE) == 2) sums++;
@@ -319,7 +319,7 @@ static void padding_lies_in_memory(void **state)
     U x = quantised(g, q, 77, scalar(g, DT_F32, 0.5)),
       w = quantised(g, constant(g, DT_I8, shape_w, 4, 5), NAN, scalar(g, DT_F32, 0.25)),
       sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, conv(g, x, w, one, one, one, one, 1));
-    assert_int_equal(sched_schedule(&s, g, sink, &t, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, sink, &t, NULL, NULL), TG_OK);
     for (uint32_t b = 0; b < graph_buffer_count(s->g); b++) {
         const Halo *h = graph_buffer(s->g, b)->halo;
         if (h) assert_int_equal(h->fill, 77), filled++;
@@ -339,7 +339,7 @@ static void inputs_of_threes_are_copied(void **state)
     Graph *g = graph_new();
     Schedule *s = NULL;
     uint32_t filled = 0;
-    assert_int_equal(sched_schedule(&s, g, make(g, &r), &t, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, make(g, &r), &t, NULL, NULL), TG_OK);
     for (uint32_t b = 0; b < graph_buffer_count(s->g); b++) {
         const Halo *h = graph_buffer(s->g, b)->halo;
         filled += h && h->fill == 9;

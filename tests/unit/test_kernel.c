@@ -30,7 +30,7 @@ static Schedule *make(Graph *g)
               *w = tensor_const(g, DT_F32, (int64_t[]){ 64, 48 }, 2, data, sizeof data, "w");
     U once = softmax(g, x, 1), y = matmul(g, softmax(g, once, 1), w);
     Schedule *s = NULL;
-    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &target, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &target, NULL, NULL), TG_OK);
     assert_int_equal(sched_optimize(s, &target, choose, NULL, 1, NULL), TG_OK);
     return s;
 }

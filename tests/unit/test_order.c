@@ -26,7 +26,7 @@ static void sizes_come_before_their_users(void **state)
         .kind = "cpu", .vector_bytes = 32, .vector_registers = 16, .threads = 1, .l1_bytes = 32768, .l2_bytes = 1 << 20
     };
     Schedule *s;
-    assert_int_equal(sched_schedule(&s, g, sink, &target, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, sink, &target, NULL, NULL), TG_OK);
     bool called = false, filled_seen = false;
     for (uint32_t i = 0; i < s->count; i++) {
         called |= s->item[i].call != NULL;
@@ -83,7 +83,7 @@ static void calls_stand_side_by_side(void **state)
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
         Graph *g = graph_new();
         Schedule *s;
-        assert_int_equal(sched_schedule(&s, g, two_rounds_of_calls(g), &row[k].target, NULL), TG_OK);
+        assert_int_equal(sched_schedule(&s, g, two_rounds_of_calls(g), &row[k].target, NULL, NULL), TG_OK);
         assert_int_equal(waits(s), row[k].waits);
         schedule_free(s);
         graph_free(g);
@@ -111,7 +111,7 @@ static void refused_lists_are_counted(void **state)
     Graph *g = graph_new();
     const UOp *n = uop_index(g, 4096), *x = uop_param(g, DT_F32, &n, 1, 0), *y = add(g, x, x);
     Schedule *s;
-    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &t, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &t, NULL, NULL), TG_OK);
     assert_int_equal(sched_optimize(s, &t, too_many_threads, NULL, 1, NULL), TG_OK);
     assert_int_equal(s->refused, 1);
     assert_non_null(strstr(s->why_refused.s, s->item[0].kernel->name));

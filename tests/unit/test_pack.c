@@ -27,9 +27,9 @@ static TgStatus pack_all(Graph *g, U value, uint32_t *constants)
     s->g = g;
     const UOp *sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &value, 1);
     TgStatus status = TG_OK;
-    assert_int_equal(sched_callify(&sink, g, sink, &target), TG_OK);
-    assert_int_equal(sched_rangeify(s, g, sink, &target, NULL, NULL), TG_OK);
-    assert_int_equal(sched_layout(s, &target), TG_OK);
+    assert_int_equal(sched_callify(&sink, g, sink, &target, NULL), TG_OK);
+    assert_int_equal(sched_rangeify(s, g, sink, &target, NULL, NULL, NULL), TG_OK);
+    assert_int_equal(sched_layout(s, &target, NULL), TG_OK);
     *constants = 0;
     for (uint32_t i = 0; i < s->count; i++)
         for (uint32_t k = 0; s->item[i].kernel && k < s->item[i].kernel->nparam; k++) {
@@ -102,7 +102,7 @@ static Schedule *two_readers(Graph *g)
     U w = tensor_const(g, DT_F32, (int64_t[]){ 1009, 48 }, 2, data, sizeof data, "w"),
       y[2] = { times(g, w, 5, 0), times(g, w, 7, 1) };
     Schedule *s = NULL;
-    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, y, 2), &target, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, y, 2), &target, NULL, NULL), TG_OK);
     assert_int_equal(sched_optimize(s, &target, choose_tiles, NULL, 1, NULL), TG_OK);
     return s;
 }
@@ -136,7 +136,7 @@ static void in_order_of_the_file(void **state)
       y = matmul(g, x, permute(g, w, (int64_t[]){ 1, 0 }, 2));
     Schedule *s = NULL;
     OptList tiles = { .count = 0 }, opts;
-    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &target, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &target, NULL, NULL), TG_OK);
     choose_tiles(&tiles, s->item[0].kernel, &s->item[0], s, NULL);
     assert_int_equal(opt_apply_list(s->item[0].kernel, &tiles, &target), TG_OK);
     Kernel *p = pack_kernel(s->item[0].kernel, constant_of(s->item[0].kernel));
@@ -168,7 +168,7 @@ static void neighbours_read_neighbours(void **state)
       x = uop_param(g, DT_F32, (U[]){ uop_index(g, 16), uop_index(g, 64) }, 2, 0), y = matmul(g, x, w);
     Schedule *s;
     OptList list;
-    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &gpu, NULL), TG_OK);
+    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &gpu, NULL, NULL), TG_OK);
     Kernel *k = s->item[0].kernel;
     assert_int_equal(
         opt_parse(&list, "SPLIT 1 4 UPCAST; SPLIT 3 4 GROUP_REDUCE TOP; SPLIT 4 4 UNROLL; SPLIT 1 32 LOCAL"), TG_OK);

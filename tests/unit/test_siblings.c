@@ -56,7 +56,7 @@ static void parts_of_one_sum(void **state)
     (void)state;
     Graph *g = graph_new();
     RefTensor want[PARTS] = { 0 }, got[PARTS] = { 0 };
-    const UOp *sink = projections(g, true), *one = join_siblings(g, sink);
+    const UOp *sink = projections(g, true), *one = join_siblings(g, sink, NULL);
     assert_int_equal(reduces(g, sink), PARTS);
     assert_int_equal(reduces(g, one), 1);
     assert_int_equal(graph_error(g), TG_OK);
@@ -77,10 +77,10 @@ static void epilogues_stay(void **state)
     (void)state;
     Graph *g = graph_new();
     const UOp *sink = projections(g, false), *seen = projections(g, true), *out[PARTS];
-    assert_ptr_equal(join_siblings(g, sink), sink);
+    assert_ptr_equal(join_siblings(g, sink, NULL), sink);
     for (uint32_t k = 0; k < PARTS; k++) out[k] = mul(g, seen->src[k], scalar(g, DT_F32, 0.25));
     sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, out, PARTS);
-    assert_ptr_equal(join_siblings(g, sink), sink);
+    assert_ptr_equal(join_siblings(g, sink, NULL), sink);
     graph_free(g);
 }
 

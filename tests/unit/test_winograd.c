@@ -104,12 +104,12 @@ static void rows_agree(void **state)
         Graph *g = graph_new();
         RefTensor got = { 0 };
         Target t = { .kind = "cpu", .l2_bytes = r->l2, .threads = 2 };
-        U sink = made(g, r), one = sum_windows(g, sink, &t);
+        U sink = made(g, r), one = sum_windows(g, sink, &t, NULL);
         assert_int_equal(graph_error(g), TG_OK);
         if ((one != sink) != r->made) print_message("row %d\n", (int)(r - row));
         assert_int_equal(one != sink, r->made);
-        assert_ptr_equal(sum_windows(g, sink, &(Target){ .kind = "cuda" }), sink);
-        assert_ptr_equal(sum_windows(g, sink, &(Target){ .kind = "cpu", .wmma = 1 << WMMA_amx_bf16 }), sink);
+        assert_ptr_equal(sum_windows(g, sink, &(Target){ .kind = "cuda" }, NULL), sink);
+        assert_ptr_equal(sum_windows(g, sink, &(Target){ .kind = "cpu", .wmma = 1 << WMMA_amx_bf16 }, NULL), sink);
         if (r->made && (!getenv("SANITIZED") || (r - row) % 3 == 0)) { /* the interpreter takes seconds */
             assert_int_equal(eval(&got, g, r, one, 0), TG_OK);
             compare(r, &got);
@@ -136,7 +136,7 @@ static void others_stay(void **state)
         U w = reshape_i(g, constant(g, (int64_t[]){ 32, 32, 3, 3 }, 4), (int64_t[]){ 32, 1, 1, 32, 3, 3 }, 6),
           y = reduce(g, UOP_ADD, mul(g, v, w), (int64_t[]){ 5, 6, 7 }, 3, true),
           sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), rules_movement(), 0, NULL),
-          one = sum_windows(g, sink, &t);
+          one = sum_windows(g, sink, &t, NULL);
         assert_int_equal(graph_error(g), TG_OK);
         if ((one != sink) != !form) print_message("form %d\n", form);
         assert_int_equal(one != sink, form == 0);
@@ -152,7 +152,7 @@ static void no_numbers_are_noticed(void **state)
         Graph *g = graph_new();
         RefTensor got = { 0 };
         Target t = { .kind = "cpu", .l2_bytes = 1 << 20, .threads = 2 };
-        U one = sum_windows(g, made(g, &row[0]), &t);
+        U one = sum_windows(g, made(g, &row[0]), &t, NULL);
         /* relu makes a number of -Inf */
         assert_int_equal(eval(&got, g, &row[0], one, special), special == 2 ? TG_OK : (TgStatus)GUARD_PLAIN);
         ref_tensor_free(&got);
