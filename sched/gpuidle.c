@@ -12,7 +12,7 @@ static bool has_gate(const UOp *gate, const UOp *part)
          (has_gate(gate->src[0], part) || has_gate(gate->src[1], part)));
 }
 
-/* A part of the gate that every store from `first` on has: position < 1 of a thread. */
+/* A part of the gate that every store from `first` on has: position < 1 of a thread, whatever loop it is in. */
 static const UOp *common_gate(const UOp *linear, uint32_t first, const UOp *gate)
 {
     if (!gate) return NULL;
@@ -20,7 +20,7 @@ static const UOp *common_gate(const UOp *linear, uint32_t first, const UOp *gate
         const UOp *a = common_gate(linear, first, gate->src[0]);
         return a ? a : common_gate(linear, first, gate->src[1]);
     }
-    if (gate->op != UOP_CMPLT || !uop_is_int_const(gate->src[1], 1)) return NULL;
+    if (gate->op != UOP_CMPLT || !uop_is_int_const(gate->src[1], 1) || gate->ranges) return NULL;
     for (uint32_t i = first; i < linear->nsrc; i++) {
         const UOp *u = linear->src[i];
         bool memory = u->op == UOP_STORE && (u->src[0]->op == UOP_INDEX || u->src[0]->op == UOP_SHRINK);

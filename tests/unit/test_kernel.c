@@ -1,4 +1,4 @@
-/* Kernels as objects: what a compiled one forgets, and what it still knows. */
+/* Kernels as objects: what a compiled one forgets, and what it still knows; which of their threads are idle. */
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -68,8 +68,37 @@ static void forgets_code(void **state)
     graph_free(g);
 }
 
+/* Behind a shuffle, four loops of a store under a gate `position < 1`: an IF holds all of them where the position is a
+ * thread's, and none where it is the loop's own, which begins inside. */
+static uint32_t ifs(bool of_loop)
+{
+    Graph *g = graph_new();
+    U size = uop_index(g, 64), one = uop_index(g, 1), y = uop_param(g, DT_F32, &size, 1, 0),
+      place = UOP(g, UOP_INDEX, DT_VOID, NO_ARG, uop_param(g, DT_F32, &size, 1, 1), one),
+      x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, place),
+      turned = UOP(g, UOP_SHUFFLE, DT_VOID, ARG_I(1), x), loop = uop_range(g, 0, uop_index(g, 4), AXIS_LOOP),
+      thread = UOP(g, UOP_SPECIAL, DT_INDEX, ((Arg){ .blob = graph_blob(g, "lidx0", 6) }), uop_index(g, 8)),
+      gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, of_loop ? loop : thread, one),
+      store = UOP(g, UOP_STORE, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, y, loop), turned, gate),
+      end = UOP(g, UOP_END, DT_VOID, NO_ARG, store, loop), line[] = { x, thread, turned, loop, gate, store, end };
+    Kernel k = { .g = g, .linear = uop_new(g, UOP_LINEAR, DT_VOID, NO_ARG, line, 7) };
+    uint32_t n = 0;
+    assert_int_equal(graph_error(g), TG_OK);
+    kernel_skip_idle(&k);
+    for (uint32_t i = 0; i < k.linear->nsrc; i++) n += k.linear->src[i]->op == UOP_IF;
+    graph_free(g);
+    return n;
+}
+
+static void idle_threads_stop(void **state)
+{
+    (void)state;
+    assert_int_equal(ifs(false), 1);
+    assert_int_equal(ifs(true), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(forgets_code) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(forgets_code), cmocka_unit_test(idle_threads_stop) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
