@@ -34,7 +34,7 @@ void kernel_write(Text *out, const Kernel *k)
     for (uint32_t i = 0; i < k->nparam; i++) {
         const KernelParam *p = &k->param[i];
         const UOp *u = find_param(order, n, i), *typed = u ? u : p->buffer;
-        text_add(out, "param %d %d %d %d %lld\n", p->written | p->guard << 1, p->read, p->constant,
+        text_add(out, "param %d %d %d %d %lld\n", p->written | p->guard << 1 | p->far << 2, p->read, p->constant,
                  typed ? typed->dtype : DT_F32, (long long)elements(u, p->buffer));
     }
     graph_print(out, k->g, k->root);
@@ -50,8 +50,12 @@ static TgStatus read_param(Kernel *k, const char *line)
         dtype >= DT_COUNT || numel < 0)
         return fail(TG_INTERNAL, "tuning: a parameter's line is wrong");
     const UOp *size = uop_index(k->g, numel);
-    k->param[k->nparam] = (KernelParam){ uop_buffer(k->g, (DType)dtype, &size, 1, k->nparam, SPACE_GLOBAL), written & 1,
-                                         read, constant, written >> 1 };
+    k->param[k->nparam] = (KernelParam){ .buffer = uop_buffer(k->g, (DType)dtype, &size, 1, k->nparam, SPACE_GLOBAL),
+                                         .written = written & 1,
+                                         .guard = written & 2,
+                                         .far = written & 4,
+                                         .read = read,
+                                         .constant = constant };
     k->nparam++;
     return TG_OK;
 }

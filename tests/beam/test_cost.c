@@ -368,9 +368,14 @@ static void test_text(void **state)
     Text t = { 0 };
     Kernel *k = NULL;
     (void)state;
-    kernel_write(&t, gemm);
+    Kernel *far = kernel_clone(gemm);
+    far->param[0].far = true;                                 /* which is in its key */
+    kernel_key(far);
+    kernel_write(&t, far);
     assert_int_equal(kernel_read(&k, t.s), TG_OK);
-    assert_string_equal(k->key, gemm->key);
+    assert_string_equal(k->key, far->key);
+    assert_true(k->param[0].far);
+    kernel_free(far);
     assert_int_equal(k->nparam, gemm->nparam);
     for (uint32_t i = 0; i < k->nparam; i++) {
         assert_int_equal(k->param[i].written, gemm->param[i].written);
