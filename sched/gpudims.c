@@ -146,11 +146,26 @@ static bool stands_alone(const Dims *d, const UOp *r)
     return others != UINT64_MAX;
 }
 
-static TgStatus add_alone(Dims *d, const UOp *r, int64_t line)
+/* Ranges that stand alone: those that are not as long as the line first, since they may make it longer. */
+static TgStatus add_alone(Dims *d, const UOp **range, uint32_t n)
 {
-    if (line == 1 || r->src[0]->vmax != line || d->thread.count == MAX_SLOTS) return add_range(d, &d->thread, r);
-    d->thread.slot[d->thread.count++] =
-        (Slot){ .ranges = range_bit(r), .bound = r->src[0], .extent = line, .stride = 1, .line = true };
+    for (int64_t line = 0; line != threads_of(&d->thread);) {
+        line = threads_of(&d->thread);
+        for (uint32_t k = 0; k < n; k++) {
+            if (!range[k] || (line > 1 && range[k]->src[0]->vmax == line)) continue;
+            TRY(add_range(d, &d->thread, range[k]));
+            range[k] = NULL;
+        }
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        if (!range[k]) continue;
+        if (d->thread.count == MAX_SLOTS) return add_range(d, &d->thread, range[k]);
+        d->thread.slot[d->thread.count++] = (Slot){ .ranges = range_bit(range[k]),
+                                                    .bound = range[k]->src[0],
+                                                    .extent = range[k]->src[0]->vmax,
+                                                    .stride = 1,
+                                                    .line = true };
+    }
     return TG_OK;
 }
 
@@ -173,13 +188,11 @@ static TgStatus find_slots(Dims *d)
         range[at] = r;
         near[at] = key;
     }
+    uint32_t alone = 0;
     for (uint32_t k = 0; k < n; k++)
-        if (!stands_alone(d, range[k]))
-            TRY(add_range(d, is_group_axis(range_type(range[k])) ? &d->group : &d->thread, range[k]));
-    int64_t line = threads_of(&d->thread);
-    for (uint32_t k = 0; k < n; k++)
-        if (stands_alone(d, range[k])) TRY(add_alone(d, range[k], line));
-    return TG_OK;
+        if (stands_alone(d, range[k])) range[alone++] = range[k];
+        else TRY(add_range(d, is_group_axis(range_type(range[k])) ? &d->group : &d->thread, range[k]));
+    return add_alone(d, range, alone);
 }
 
 static const UOp *special(Graph *g, const char *name, const UOp *bound)
