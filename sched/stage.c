@@ -334,6 +334,11 @@ TgStatus opt_stage(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n
     s.vector = widest(&s);
     if (s.pitch * s.size * s.depth > (t->max_block ? t->l1_bytes : t->l2_bytes / 2))
         return fail(TG_USAGE, "optops: STAGE of %lld bytes", (long long)(s.pitch * s.size * s.depth));
+    uint64_t data = range_data(s.g, s.index) | (s.load->nsrc > 2 ? range_data(s.g, s.src[2]) : 0);
+    bool idle = s.elements / s.vector % s.threads != 0;                  /* threads, in the last iteration */
+    for (uint32_t i = 0; i < s.nparts && idle; i++)
+        if (data & range_bit(s.part[i].range))
+            return fail(TG_USAGE, "optops: STAGE of a parameter where data say, by threads of which some are idle");
     if (s.depth > 1) k->rings |= range_bit(s.iteration);
     return replace(&s);
 }
