@@ -213,7 +213,8 @@ static TgStatus find_options(Climb *c, Option *out, uint32_t *n)
         double ms[2] = { changed_estimate(c, 0), changed_estimate(c, 1) };
         if (!changes) continue;
         say(c, "estimated", offers.offered[i], ms);
-        if (ms[1] < (1 + DOUBT) * ms[0]) out[(*n)++] = (Option){ offers.offered[i], ms[0] - ms[1] };
+        if (ms[0] > SHARE * c->total && ms[1] < (1 + DOUBT) * ms[0])
+            out[(*n)++] = (Option){ offers.offered[i], ms[0] - ms[1] };
     }
     qsort(out, *n, sizeof *out, by_gain);
     return TG_OK;
