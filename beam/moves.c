@@ -1,6 +1,7 @@
 /* Moves: a factor changed, an op taken out, an axis split once more (for lanes, replicas, unrolling, blocks, threads,
- * workgroups), loops in another order, another axis shared among threads, padding, two loops as one, a constant packed
- * or not, a sum's loop outside of others. To add a kind of move: a function below and a line in recipe_neighbours. */
+ * workgroups), loops in another order, another axis shared among threads, padding, two loops as one, vectors along
+ * another axis, a constant packed or not, a sum's loop outside of others. To add a kind of move: a function below and a
+ * line in recipe_neighbours. */
 #include "beam/moves.h"
 
 #include <string.h>
@@ -304,6 +305,23 @@ static void packs(Moves *m)
     }
 }
 
+static bool is_replicated(const UOp *range)
+{
+    return range_type(range) == AXIS_UPCAST || range_type(range) == AXIS_UNROLL;
+}
+
+/* Vectors along another axis of replicas. */
+static void lanes(Moves *m)
+{
+    uint32_t axes = 0;
+    for (uint32_t i = 0; i < m->end.n; i++) axes += is_replicated(m->end.range[i]);
+    for (uint32_t i = 0; i < m->end.n && axes > 1; i++) {
+        Recipe r = *m->r;
+        if (!is_replicated(m->end.range[i])) continue;
+        if (insert(&r, before_packs(&r), (OptOp){ .kind = OPT_LANES }, m->end.name[i], 0)) m->take(m->user, &r);
+    }
+}
+
 /* Stores past the caches. */
 static void streams(Moves *m)
 {
@@ -371,6 +389,6 @@ void recipe_neighbours(const Recipe *r, const Kernel *base, const Target *t, voi
     axes_now(&m.end, &p);
     if (ok)
         factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), merges(&m),
-            packs(&m), streams(&m), stages(&m), carries(&m);
+            packs(&m), lanes(&m), streams(&m), stages(&m), carries(&m);
     kernel_free(p.k);
 }

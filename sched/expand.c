@@ -136,11 +136,26 @@ static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t
     return x->gpu ? score : score * (63 - __builtin_clzll((uint64_t)r->src[0]->vmax));
 }
 
+/* Does a value depend on all of them, or a REDUCE close all? */
 static bool together(const UOp *const *order, uint32_t n, uint64_t bits)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if ((order[i]->ranges & bits) == bits) return true;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t own = order[i]->ranges;
+        for (uint32_t k = 1; order[i]->op == UOP_REDUCE && k < order[i]->nsrc; k++) own |= order[i]->src[k]->ranges;
+        if ((own & bits) == bits) return true;
+    }
     return false;
+}
+
+bool expand_serves(const Kernel *k, const UOp *range, const Target *t)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
+    bool ok = expands(range) && fits_vector(range, order, n, t) && !(t->max_block && range_type(range) == AXIS_UNROLL);
+    for (uint64_t m = k->lanes; m && ok; m &= m - 1) ok = !together(order, n, range_bit(range) | (m & -m));
+    arena_free(a);
+    return ok;
 }
 
 static void choose_lanes(Expand *x, const UOp *const *order, uint32_t n, const Target *t)
@@ -579,6 +594,7 @@ TgStatus kernel_expand(Kernel *k, const Target *t)
     for (uint32_t i = 0; i < n; i++)
         if (order[i]->op == UOP_RANGE && expands(order[i]))
             x.range[range_number(order[i])] = order[i], x.up |= range_bit(order[i]);
+    x.lanes = k->lanes & x.up;
     choose_lanes(&x, order, n, t);
     x.up &= ~x.lanes;
     x.memo = NEW_N(x.arena, const UOp **, k->root->id + 1);

@@ -53,6 +53,7 @@ typedef enum {
     OPT_STAGE,
     OPT_NEST,
     OPT_MERGE,
+    OPT_LANES,
     OPT_STREAM,
     OPT_KEEP,
     OPT_CARRY,
@@ -60,7 +61,8 @@ typedef enum {
 } OptKind;
 /* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE, STREAM: axis
  * is the param; STAGE: factor is the axis of its iterations, target its depth; NEST: axis and the reduce axes inside of
- * it sum separately; MERGE: axis and the next; KEEP: keep.c; CARRY: factor is the first loop inside, carry.c */
+ * it sum separately; MERGE: axis and the next; LANES: vectors lie along the axis; KEEP: keep.c; CARRY: factor is the
+ * first loop inside, carry.c */
 typedef struct {
     uint8_t kind;
     int8_t axis;
@@ -115,6 +117,7 @@ typedef struct Kernel {
     int64_t chain_parts;
     Slice slice[KERNEL_PARAMS];     /* of the parts that opts make */
     uint64_t in_place;              /* params where the one that is stored may lie (in_place.c), once lowered */
+    uint64_t lanes;                 /* ranges along which vectors lie because a list says so (LANES) */
     uint64_t rings;                 /* ranges whose iterations fill staged tiles in turn (STAGE of depth 2) */
     const KernelPack *pack[KERNEL_PARAMS];      /* NULL: not packed */
     const struct Region **reads, **stores;      /* by param, what a launch touches (regions.h); NULL: not known */

@@ -10,7 +10,7 @@
 #include "sched/rangeify.h"
 
 static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC",
-                                                 "PACK",  "STAGE", "NEST", "MERGE",    "STREAM", "KEEP", "CARRY" };
+                                                 "PACK",  "STAGE", "NEST", "MERGE",    "LANES", "STREAM", "KEEP", "CARRY" };
 static const char *const target_name[AXIS_COUNT] = {
     [AXIS_GLOBAL] = "GLOBAL",
     [AXIS_LOCAL] = "LOCAL",
@@ -377,6 +377,17 @@ static TgStatus merge(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_
     return TG_OK;
 }
 
+/* Vectors lie along this axis of replicas, in place of that which expand finds best. */
+static TgStatus lanes(Kernel *k, const UOp *axis, const Target *t)
+{
+    for (uint32_t i = 0; i < k->opts.count; i++)
+        if (k->opts.op[i].kind == OPT_TC) return fail(TG_USAGE, "optops: LANES in a kernel with a TC");
+    if (!expand_serves(k, axis, t))
+        return fail(TG_USAGE, "optops: LANES of an axis that is no UPCAST or UNROLL of a vector's size");
+    k->lanes |= range_bit(axis);
+    return TG_OK;
+}
+
 /* THREAD loops lie outside of all others: the caller runs a part of them. */
 /* UPCAST axes are no loops in the end. */
 static bool threads_outermost(Kernel *k)
@@ -427,8 +438,8 @@ static TgStatus opt_stream(const Kernel *k, uint32_t slot, const Target *t)
     return TG_OK;
 }
 
-/* May a value have more replicas than expand makes? Which axis becomes lanes says expand alone, so it is tried where
- * all of them together are too many. A TC and the PACKs behind it take replicas away. */
+/* May a value have more replicas than expand makes? Which axis becomes lanes says expand, so it is tried where all of
+ * them together are too many. A TC and the PACKs behind it take replicas away. */
 static bool is_too_long(const Kernel *k, const Target *t)
 {
     for (uint32_t i = 0; i < k->opts.count; i++)
@@ -458,6 +469,7 @@ static bool is_too_long(const Kernel *k, const Target *t)
 TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
 {
     const UOp *axis[64], *before = k->root;
+    uint64_t lanes_before = k->lanes;
     uint32_t n = opt_axes(k, axis, 64);
     if (k->opts.count == OPT_MAX) return fail(TG_USAGE, "optops: more than %d ops", OPT_MAX);
     if (!opt_is_last(o) && k->opts.count && opt_is_last(&k->opts.op[k->opts.count - 1]))
@@ -483,8 +495,10 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
         else if (o->kind == OPT_NEST) TRY(nest(k, o, axis[o->axis]));
         else if (o->kind == OPT_MERGE) TRY(merge(k, o, axis, n));
+        else if (o->kind == OPT_LANES) TRY(lanes(k, axis[o->axis], t));
         else if (o->kind == OPT_KEEP) TRY(opt_keep(k, axis[o->axis], t));
         else if (o->kind == OPT_CARRY) TRY(opt_carry(k, o, axis, n, t));
+        else if (k->lanes) return fail(TG_USAGE, "optops: TC behind LANES");
         else TRY(opt_tc(k, o, axis, n, t));
     }
     if (!threads_outermost(k)) {
@@ -495,8 +509,10 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         k->root = before;
         return fail(TG_USAGE, "optops: more than %lld bytes of LOCAL memory", (long long)(t->l2_bytes / 2));
     }
-    if (o->kind == OPT_SPLIT && (o->target == AXIS_UPCAST || o->target == AXIS_UNROLL) && is_too_long(k, t)) {
+    bool replicates = o->kind == OPT_SPLIT && (o->target == AXIS_UPCAST || o->target == AXIS_UNROLL);
+    if ((replicates || o->kind == OPT_LANES) && is_too_long(k, t)) {
         k->root = before;
+        k->lanes = lanes_before;
         return fail(TG_USAGE, "optops: more than %d replicas of a value", REPLICAS_MAX);
     }
     k->opts.op[k->opts.count++] = *o;

@@ -177,6 +177,8 @@ void kernel_name(Kernel *k);                                            /* sets 
 TgStatus kernel_fragments(Kernel *k);
 enum { REPLICAS_MAX = 4096 };              /* that expand makes of a value */
 TgStatus kernel_expand(Kernel *k, const Target *t);
+/* Can vectors lie along this range, beside those that a list has already? */
+bool expand_serves(const Kernel *k, const UOp *range, const Target *t);
 TgStatus kernel_select(Kernel *k, const Target *t);
 /* GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges -> SPECIALs; the first part of linearize on a GPU */
 TgStatus kernel_gpudims(Kernel *k, const Target *t);

@@ -29,7 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static const char *const seeds[] = {
     "SPLIT 0 16 UPCAST; SPLIT 0 2 THREAD TOP; SWAP 2 1; TC 8 3; PACK 1",
     "r_16_196_512: SPLIT 2 4 UNROLL\ne_3*: \n# nothing\nr_2: NOLOCALS",
-    "PADTO 1 32; MERGE 2; SPLIT 1 8 LOCAL; NEST 6; CUT 0 256",
+    "PADTO 1 32; MERGE 2; SPLIT 1 8 LOCAL; NEST 6; CUT 0 256; LANES 3",
+    "schedule: STORE 3fa1c2d0; INLINE 7; LAST ffffffff 2\nschedule: WINOGRAD 1; DIRECT; JOIN SINGLE",
     "r_1:SPLIT 0 2147483647 UPCAST",
 };
 

@@ -319,6 +319,16 @@ void launch_mem(Memory *m, const Kernel *k, const RefMem *pack, RefMem *mem, voi
     }
 }
 
+/* The type of the number whose bits v has, with the bits of others in between; else as it was. */
+static DType bits_of(const UOp *v, DType t)
+{
+    if (v->op == UOP_BITCAST && dtype_is_float((DType)v->src[0]->dtype)) return (DType)v->src[0]->dtype;
+    bool parts =
+        v->op == UOP_AND || v->op == UOP_OR || v->op == UOP_XOR || v->op == UOP_STACK || v->op == UOP_INDEX;
+    for (uint32_t k = 0; parts && k < v->nsrc; k++) t = bits_of(v->src[k], t);
+    return t;
+}
+
 DType compared_as(const Kernel *k, uint32_t param)
 {
     Arena *a = arena_new();
@@ -330,8 +340,7 @@ DType compared_as(const Kernel *k, uint32_t param)
         if (!to || (to->op != UOP_INDEX && to->op != UOP_SHRINK) || to->src[0]->op != UOP_PARAM ||
             to->src[0]->arg.i != param)
             continue;
-        while (v->op == UOP_AND || v->op == UOP_OR || v->op == UOP_XOR || v->op == UOP_STACK) v = v->src[0];
-        if (v->op == UOP_BITCAST && dtype_is_float((DType)v->src[0]->dtype)) t = (DType)v->src[0]->dtype;
+        t = bits_of(v, t);
     }
     arena_free(a);
     return t;
