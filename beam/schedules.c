@@ -39,6 +39,7 @@ typedef struct {
     ScheduleList list;
     ScheduleOp *tried;
     uint32_t ntried;
+    bool full;                      /* there is no room for more kernels */
 } Climb;
 
 /* ---- schedules ---- */
@@ -83,25 +84,26 @@ static uint32_t number_of(Climb *c, const Kernel *k)
     return c->nknown - 1;
 }
 
-/* The kernels of the schedule under a list, and what it offers. */
+/* The kernels of the schedule under a list, and what it offers. A failure: there is no such schedule. */
 static TgStatus count_kernels(Climb *c, const ScheduleList *l, double *count)
 {
     Schedule *s = NULL;
     c->choices.list = *l;
-    TRY(sched_schedule(&s, c->o->g, c->o->sink, c->t, &c->choices, NULL));
+    TgStatus status = sched_schedule(&s, c->o->g, c->o->sink, c->t, &c->choices, NULL);
+    graph_error_clear(c->o->g);
+    if (status != TG_OK) return status;
     double *launches = mem_zeros(s->count + 1, sizeof *launches);
     schedule_launches(launches, s);
     memset(count, 0, KERNELS_MOST * sizeof *count);
-    bool room = true;
-    for (uint32_t i = 0; i < s->count && room; i++) {
+    for (uint32_t i = 0; i < s->count && !c->full; i++) {
         uint32_t at = launches[i] > 0 ? number_of(c, s->item[i].kernel) : 0;
-        room = at < KERNELS_MOST;
-        if (room) count[at] += launches[i];
+        c->full = at == KERNELS_MOST;
+        if (!c->full) count[at] += launches[i];
     }
     mem_free(launches);
     schedule_free(s);
     graph_drop_buffers(c->o->g, c->buffers);
-    return room ? watch_check() : fail(TG_LIMIT, "schedules of more than %d kernels", KERNELS_MOST);
+    return c->full ? fail(TG_LIMIT, "schedules of more than %d kernels", KERNELS_MOST) : TG_OK;
 }
 
 static double estimated(const Climb *c, const double *count)
@@ -115,19 +117,19 @@ static double estimated(const Climb *c, const double *count)
 
 static bool is_changed(const Climb *c, uint32_t i) { return c->count[0][i] != c->count[1][i]; }
 
-/* The schedule with one more choice. false: nothing changes, or a kernel that comes cannot be lowered. */
-static bool try_choice(Climb *c, ScheduleOp op, TgStatus *status)
+/* The schedule with one more choice. false: there is none, nothing changes, or a kernel that comes is not lowered. */
+static bool try_choice(Climb *c, ScheduleOp op)
 {
     ScheduleList l = c->list;
     bool any = false, lowered = true;
-    if (l.count == SCHEDULE_OPS) return false;
+    if (l.count == SCHEDULE_OPS || c->full) return false;
     l.op[l.count++] = op;
-    *status = count_kernels(c, &l, c->count[1]);
-    for (uint32_t i = 0; i < c->nknown && *status == TG_OK; i++) {
+    if (count_kernels(c, &l, c->count[1]) != TG_OK) return status_clear(), false;
+    for (uint32_t i = 0; i < c->nknown; i++) {
         any |= is_changed(c, i);
         lowered &= !c->count[1][i] || c->known[i].estimate > 0;
     }
-    return any && lowered && *status == TG_OK;
+    return any && lowered;
 }
 
 /* Seconds that the changed kernels of a side take in a run, as they are estimated. */
@@ -193,61 +195,59 @@ static int by_gain(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static bool is_over(const Climb *c, double until) { return clock_s() >= until || c->list.count == SCHEDULE_OPS; }
+static bool is_over(const Climb *c, double until)
+{
+    return clock_s() >= until || c->list.count == SCHEDULE_OPS || c->full || watch_over(watcher_now());
+}
 
 /* What is offered beside the list at hand and is not hopeless, the best estimates first. */
-static TgStatus find_options(Climb *c, Option *out, uint32_t *n)
+static uint32_t find_options(Climb *c, Option *out)
 {
     double until = fmin(c->until, clock_s() + ESTIMATING * c->o->search.seconds);
-    TRY(count_kernels(c, &c->list, c->count[0]));
+    uint32_t n = 0;
+    if (count_kernels(c, &c->list, c->count[0]) != TG_OK) return status_clear(), 0;
     c->total = estimated(c, c->count[0]);
     Choices offers = c->choices;
-    *n = 0;
     for (uint32_t i = 0; i < offers.noffered && !is_over(c, until); i++) {
-        TgStatus status = TG_OK;
         if (was_tried(c, offers.offered[i])) continue;
         watch_step("looking at other schedules", i, offers.noffered);
         c->tried[c->ntried++] = offers.offered[i];
-        bool changes = try_choice(c, offers.offered[i], &status);
-        TRY(status);
+        bool changes = try_choice(c, offers.offered[i]);
         double ms[2] = { changed_estimate(c, 0), changed_estimate(c, 1) };
         if (!changes) continue;
         say(c, "estimated", offers.offered[i], ms);
         if (ms[0] > SHARE * c->total && ms[1] < (1 + DOUBT) * ms[0])
-            out[(*n)++] = (Option){ offers.offered[i], ms[0] - ms[1] };
+            out[n++] = (Option){ offers.offered[i], ms[0] - ms[1] };
     }
-    qsort(out, *n, sizeof *out, by_gain);
-    return TG_OK;
+    qsort(out, n, sizeof *out, by_gain);
+    return n;
 }
 
-static TgStatus time_options(Climb *c, const Option *option, uint32_t n, bool *kept)
+/* Those that are faster are kept; returns whether any was. */
+static bool time_options(Climb *c, const Option *option, uint32_t n)
 {
+    bool kept = false;
     for (uint32_t i = 0; i < n && !is_over(c, c->until); i++) {
-        TgStatus status = TG_OK;
         double ms[2];
         watch_step("timing other schedules", i, n);
-        bool better = try_choice(c, option[i].op, &status) && is_faster(c, ms);
-        TRY(status);
-        if (clock_s() >= c->until) break;                       /* cut short */
+        if (!try_choice(c, option[i].op)) continue;
+        bool better = is_faster(c, ms);
+        if (is_over(c, c->until)) break;                        /* cut short */
         say(c, better ? "BETTER" : "timed", option[i].op, ms);
         if (!better) continue;
-        *kept = true;
+        kept = true;
         c->list.op[c->list.count++] = option[i].op;
         memcpy(c->count[0], c->count[1], KERNELS_MOST * sizeof *c->count[0]);
     }
-    return watch_check();
+    return kept;
 }
 
 static TgStatus climb(Climb *c)
 {
     Option *option = NEW_N(c->arena, Option, OFFERED_MOST);
-    for (bool kept = true; kept && !is_over(c, c->until);) {
-        uint32_t n;
-        kept = false;
-        TRY(find_options(c, option, &n));
-        TRY(time_options(c, option, n, &kept));
-    }
-    return TG_OK;
+    bool kept = true;
+    while (kept && !is_over(c, c->until)) kept = time_options(c, option, find_options(c, option));
+    return watch_check();
 }
 
 static void undo_climb(void *climb)
