@@ -28,7 +28,7 @@ static const Verb verbs[] = {
       "tgrun info model.onnx --dim batch=8 --json\n" },
     { "check", verb_check, true, "is the model valid, and what in it is not supported; nothing runs", "MODEL",
       "tgrun check model.onnx\n" },
-    { "tune", verb_tune, true, "searches kernels for --tune SECONDS", "MODEL",
+    { "tune", verb_tune, true, "searches schedules and kernels for --tune SECONDS", "MODEL",
       "tgrun tune model.onnx --tune 60 >lists.txt\n"
       "tgrun model.onnx --opts lists.txt\n" },
     { "compile", verb_compile, true,
