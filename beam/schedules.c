@@ -91,7 +91,7 @@ static TgStatus count_kernels(Climb *c, const ScheduleList *l, double *count)
     c->choices.list = *l;
     TgStatus status = sched_schedule(&s, c->o->g, c->o->sink, c->t, &c->choices, NULL);
     graph_error_clear(c->o->g);
-    if (status != TG_OK) return status;
+    if (status != TG_OK) return graph_drop_buffers(c->o->g, c->buffers), status;
     double *launches = mem_zeros(s->count + 1, sizeof *launches);
     schedule_launches(launches, s);
     memset(count, 0, KERNELS_MOST * sizeof *count);

@@ -104,12 +104,12 @@ void choices_print(Text *out, const Choices *c)
     for (uint32_t i = 0; i < c->noffered; i++) {
         const UOp *u = c->of[i];
         print_one(out, &c->offered[i]);
-        if (u) text_add(out, "   # %s %s[", op_name((Op)u->op), dtype_name((DType)u->dtype));
-        for (uint32_t k = 0; u && k < uop_rank(u); k++) {
+        text_add(out, "   # %s %s[", op_name((Op)u->op), dtype_name((DType)u->dtype));
+        for (uint32_t k = 0; k < uop_rank(u); k++) {
             if (k) text_add(out, ",");
             uop_print_expr(out, uop_dim(u, k));
         }
-        text_add(out, u ? "]\n" : "\n");
+        text_add(out, "]\n");
     }
 }
 

@@ -36,7 +36,7 @@ typedef struct Choices {
     ScheduleList list;
     uint32_t used;
     ScheduleOp offered[OFFERED_MOST];
-    const UOp *of[OFFERED_MOST];    /* the first value that it was offered for; NULL: not known */
+    const UOp *of[OFFERED_MOST];    /* the first value that it was offered for */
     uint32_t noffered;
 } Choices;
 
