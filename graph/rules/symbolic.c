@@ -106,12 +106,27 @@ static const UOp *without_consts(const Match *m)
     return n == 1 && u->op == UOP_REDUCE ? src[0] : uop_with_n(m->g, u, src, n);
 }
 
+/* Is each value of x, a float of depth operations at most, one of t's too? What was widened is, and what only chooses
+ * among such or turns a sign. */
+static bool holds(const UOp *x, DType t, int depth)
+{
+    if (x->op == UOP_CONST) return dtype_round(t, uop_const_float(x)) == uop_const_float(x);
+    if (!depth) return false;
+    if (x->op == UOP_CAST) return x->src[0]->dtype == t;
+    if (x->op == UOP_MUL)
+        return x->src[1]->op == UOP_CONST && fabs(uop_const_float(x->src[1])) == 1 && holds(x->src[0], t, depth - 1);
+    uint32_t first = x->op == UOP_WHERE;
+    if (!first && x->op != UOP_MAX && x->op != UOP_MIN) return false;
+    return holds(x->src[first], t, depth - 1) && holds(x->src[first + 1], t, depth - 1);
+}
+
 /* Every value of x fits t, so casting x to t and back loses nothing. */
 static bool fits(const UOp *x, DType t)
 {
     DType from = (DType)x->dtype;
     if (from == t || from == DT_BOOL) return true;
-    if (dtype_is_float(from)) return t == DT_F64 || (t == DT_F32 && from != DT_F64);
+    if (dtype_is_float(from))
+        return t == DT_F64 || (t == DT_F32 && from != DT_F64) || (dtype_is_float(t) && holds(x, t, 8));
     if (from == DT_U64) return false;
     if (!dtype_is_float(t)) return t == DT_U64 ? x->vmin >= 0 : x->vmin >= dtype_min(t) && x->vmax <= dtype_max(t);
     int64_t most = INT64_C(1) << (t == DT_F64 ? 53 : t == DT_F32 ? 24 : t == DT_F16 ? 11 : 8);

@@ -244,8 +244,35 @@ static void rounded_floats_fit(void **state)
     }
 }
 
+/* A narrow number that is cut on both sides stays one, so nothing rounds it again on its way to f32; a product of it is
+ * rounded. */
+static void narrow_floats_are_rounded_once(void **state)
+{
+    (void)state;
+    static const double factor[] = { 1, -1, 0.3 };
+    for (size_t n = 0; n < sizeof factor / sizeof *factor; n++) {
+        Graph *g = graph_new();
+        SelectOptions has = { .has_fma = true };
+        U one = uop_index(g, 1),
+          x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG,
+                  UOP(g, UOP_INDEX, DT_VOID, NO_ARG, uop_param(g, DT_F16, &one, 1, 0), uop_index(g, 0)));
+        U cut = op2(g, UOP_MAX, op2(g, UOP_MUL, x, uop_float(g, DT_F16, factor[n])), uop_float(g, DT_F16, 0));
+        cut = op2(g, UOP_MAX, op2(g, UOP_MUL, cut, uop_float(g, DT_F16, -1)), uop_float(g, DT_F16, -6));
+        U y = op2(g, UOP_MUL, cut, uop_float(g, DT_F16, -1));
+        U made = graph_rewrite(g, UOP(g, UOP_CAST, DT_F32, NO_ARG, y), rules_select(), 0, &has);
+        uint32_t count, rounded = 0;
+        Arena *a = arena_new();
+        const UOp **order = uop_toposort(g, &made, 1, a, &count);
+        for (uint32_t i = 0; i < count; i++) rounded += order[i]->op == UOP_CAST && order[i]->dtype == DT_F16;
+        assert_int_equal(rounded, n == 2);
+        arena_free(a);
+        graph_free(g);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(forms_come_out), cmocka_unit_test(rounded_floats_fit) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(forms_come_out), cmocka_unit_test(rounded_floats_fit),
+                                        cmocka_unit_test(narrow_floats_are_rounded_once) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
