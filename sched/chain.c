@@ -1,11 +1,13 @@
 /* Which kernels should be chained: see chain.h. The heuristics cut their loops as it is said here, and choose the rest
  * of their lists for a part.
  *
- * From each kernel on, and for each number of parts into which what it stores can be cut, the chain is as long as
- * what a part touches stays in the second cache. The number of parts is taken that keeps most bytes from memory, the
- * least of such. Products must keep rows and columns enough for tiles. Values that no cache holds (the scores of a long
- * attention) are kept in the third where parts for the second would be too small. A kernel before the chain that makes
- * what several parts read of one slice, and nobody else reads, goes with it in fewer parts. */
+ * From each kernel on, and for each number of parts into which what it stores can be cut, a chain is at most as long as
+ * what a part touches stays in the second cache. Those chains are taken that together keep most bytes from memory, with
+ * the fewest parts. Products must keep rows and columns enough for tiles. Values that no cache holds (the scores of a
+ * long attention) are kept in the third where parts for the second would be too small. A kernel before the chain that
+ * makes what several parts read of one slice, and nobody else reads, goes with it in fewer parts. Where a part reads of
+ * parts around it, what these cost once more in each thread, and to keep them from group to group, counts against it.
+ */
 #include "graph/base/memory.h"
 #include "sched/chain.h"
 
@@ -19,8 +21,8 @@
  * balance; TILE: rows or columns that a product wants; STREAMS: rows that pay for weights from memory. */
 enum { MEMBERS = 8, AHEAD = 6, PARTS_MOST = 4096, PARTS_LEAST = 16, TILE = 16, STREAMS = 96 };
 /* Of a core's second cache: what a part may have of the third; values that are too many for the third. Attention over
- * 4096 of 8 heads: 202 ms and 1 GiB of values, 180 ms and 9 MiB in parts. */
-enum { FAR_ROOM = 4, FAR_LEAST = 16 };
+ * 4096 of 8 heads: 202 ms and 1 GiB of values, 180 ms and 9 MiB in parts. NEARER: times as fast as the third. */
+enum { FAR_ROOM = 4, FAR_LEAST = 16, NEARER = 8 };
 
 typedef struct {
     uint32_t n, item[MEMBERS];
@@ -28,15 +30,23 @@ typedef struct {
     Digit digit[MEMBERS][DIGITS_MAX];
     Slice slice[MEMBERS][KERNEL_PARAMS];
     int64_t every[MEMBERS];         /* parts of the chain that one of the member's serves */
-    int64_t parts, own, common, saved;
+    int64_t before[MEMBERS], after[MEMBERS];    /* parts around those of a group that it does too */
+    int64_t parts, own, common;
     bool far;                       /* what a part touches lies in the third cache */
-    double waste;                   /* seconds */
+    double saved, waste;            /* seconds of a core */
 } Members;
 
-/* What tiles do, and what memory gives, by experience: a core's, a second. */
-static const double TILE_FLOPS = 1.2e12, MEMORY_BYTES = 8e9;
+/* What tiles do, by experience: a core's, a second. */
+static const double TILE_FLOPS = 1.2e12;
 
-static double gain(const Members *m) { return (double)m->saved / MEMORY_BYTES / (m->far ? 2 : 1) - m->waste; }
+/* Seconds of a core until it has so many bytes of a value back that a kernel has stored. Of few bytes most are in the
+ * second caches. */
+static double read_back(int64_t bytes, const Target *t)
+{
+    const Rates *r = target_rates(t);
+    bool third = bytes <= t->l3_bytes / 2, second = bytes <= t->l2_bytes / 2 * t->threads;
+    return (double)bytes / (third ? r->l3_rate * r->hz : r->memory_rate / t->threads) / (second ? NEARER : 1);
+}
 
 static bool can_join(const ScheduleItem *i)
 {
@@ -136,17 +146,116 @@ static bool share(const KernelParam *a, const KernelParam *b)
     return (a->written || b->written) && uop_memory(a->buffer) == uop_memory(b->buffer);
 }
 
-/* Does each part of k touch, of what members write or k does, its part only? */
+/* Does each part of k touch, of what members write or k does, its part only? Or others', of what it only reads. */
 static bool fits(const Schedule *s, const Members *m, const Kernel *k, const Slice *slice)
 {
     bool fit = true;
+    int64_t before, after;
     for (uint32_t i = 0; i < m->n && fit; i++) {
         const Kernel *other = s->item[m->item[i]].kernel;
         for (uint32_t a = 0; a < other->nparam; a++)
             for (uint32_t b = 0; b < k->nparam; b++)
-                if (share(&other->param[a], &k->param[b])) fit &= slices_disjoint(&m->slice[i][a], &slice[b]);
+                if (share(&other->param[a], &k->param[b]))
+                    fit &= slices_disjoint(&m->slice[i][a], &slice[b]) ||
+                        (!other->param[a].read && !k->param[b].written &&
+                         slices_overlap(&m->slice[i][a], &slice[b], &before, &after));
     }
     return fit;
+}
+
+/* What members do around a group's parts. */
+static void widen(const Schedule *s, Members *m)
+{
+    for (uint32_t i = m->n; i-- > 0;) {
+        const Kernel *k = s->item[m->item[i]].kernel;
+        m->before[i] = m->after[i] = 0;
+        for (uint32_t j = i + 1; j < m->n; j++) {
+            const Kernel *next = s->item[m->item[j]].kernel;
+            for (uint32_t a = 0; a < k->nparam; a++)
+                for (uint32_t b = 0; b < next->nparam; b++) {
+                    int64_t before = 0, after = 0;
+                    if (!k->param[a].written || !share(&k->param[a], &next->param[b])) continue;
+                    slices_overlap(&m->slice[i][a], &m->slice[j][b], &before, &after);
+                    if (m->before[i] < before + m->before[j]) m->before[i] = before + m->before[j];
+                    if (m->after[i] < after + m->after[j]) m->after[i] = after + m->after[j];
+                }
+        }
+    }
+}
+
+/* Do members only touch what this one stores, and may zeros lie around it in a window? */
+static bool may_be_window(const Schedule *s, const Members *m, uint32_t i, uint32_t param)
+{
+    const UOp *b = uop_memory(s->item[m->item[i]].kernel->param[param].buffer);
+    const BufferInfo *info = b->op == UOP_BUFFER ? graph_buffer(s->g, buffer_slot(b)) : NULL;
+    Border border;
+    if (!info || s->item[m->item[i]].kernel->param[param].read) return false;
+    for (uint32_t k = 0, at = 0; k < s->count; k++) {
+        bool member = at < m->n && m->item[at] == k;
+        int slot = s->item[k].kernel ? slot_of(s->item[k].kernel, b) : -1;
+        at += member;
+        if (slot < 0 || k == m->item[i]) continue;
+        if (!member || s->item[k].kernel->param[slot].written ||
+            (info->zeroed && (!info->halo || !halo_border(&border, info->halo, &m->slice[i][param],
+                                                          &m->slice[at - 1][slot]))))
+            return false;
+    }
+    return true;
+}
+
+static bool is_written_after(const Schedule *s, const Members *m, uint32_t i, const UOp *buffer)
+{
+    bool written = false;
+    for (uint32_t k = i + 1; k < m->n; k++) {
+        int slot = slot_of(s->item[m->item[k]].kernel, buffer);
+        written |= slot >= 0 && s->item[m->item[k]].kernel->param[slot].written;
+    }
+    return written;
+}
+
+static bool is_read_inside(const Schedule *s, const Members *m, uint32_t i, const UOp *buffer)
+{
+    bool read = false;
+    for (uint32_t k = i + 1; k < m->n; k++) read |= slot_of(s->item[m->item[k]].kernel, buffer) >= 0;
+    return read;
+}
+
+/* Is what members do around a group's parts their own, and what they read then older than the chain? Is what zeros lie
+ * around their own? */
+static bool may_widen(const Schedule *s, const Members *m)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        const Kernel *k = s->item[m->item[i]].kernel;
+        bool around = m->before[i] || m->after[i];
+        if (around && m->far) return false;
+        for (uint32_t a = 0; a < k->nparam; a++) {
+            const UOp *b = uop_memory(k->param[a].buffer);
+            bool zeroed = b->op == UOP_BUFFER && graph_buffer(s->g, buffer_slot(b))->zeroed;
+            if (around && is_written_after(s, m, i, b)) return false;
+            if (k->param[a].written && (around || (zeroed && is_read_inside(s, m, i, b))) && !may_be_window(s, m, i, a))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Bytes that members store around a group's parts; waste: seconds to keep them, and to compute them in each thread. */
+static int64_t count_around(const Schedule *s, const Members *m, const Target *t, double *waste)
+{
+    const Rates *r = target_rates(t);
+    double seconds = 0, flops_a_cycle = r->fma * 2 * t->vector_bytes / (double)sizeof(float);
+    int64_t bytes = 0, most = (m->parts + t->threads - 1) / t->threads;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const Kernel *k = s->item[m->item[i]].kernel;
+        int64_t around = m->before[i] + m->after[i];
+        seconds += (double)around * ((double)k->flops / flops_a_cycle + (double)k->bytes / r->l3_rate) / r->hz;
+        for (uint32_t a = 0; a < k->nparam; a++)
+            if (k->param[a].written) bytes += around * m->slice[i][a].touched;
+    }
+    int64_t room = cache_room(t) - m->common - bytes, group = m->own > 0 ? room / m->own : most;
+    *waste = seconds * (double)t->threads / (double)m->parts +
+        (double)(bytes * m->parts) / (double)(group < 1 ? 1 : group < most ? group : most) / r->l2_rate / r->hz;
+    return bytes;
 }
 
 static bool is_seen(const Schedule *s, const Members *m, const UOp *buffer, bool written)
@@ -206,10 +315,10 @@ static bool lies_in_place(const Schedule *s, const Members *m, uint32_t item, ui
     return false;
 }
 
-static bool has_room(const Members *m, const Target *t)
+static bool has_room(const Members *m, int64_t around, const Target *t)
 {
     if (m->far) return m->own + m->common <= FAR_ROOM * t->l2_bytes;
-    return m->own <= cache_room(t) && m->own + m->common <= t->l2_bytes * 7 / 8;
+    return m->own + around <= cache_room(t) && m->own + around + m->common <= t->l2_bytes * 7 / 8;
 }
 
 /* Can what is stored by this slot's loops be cut so? Writes the next member's digits and slices. */
@@ -242,10 +351,13 @@ static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_
         const UOp *b = uop_memory(k->param[i].buffer);
         if (!is_seen(s, m, b, false) && !lies_in_place(s, m, item, i, slice))
             count_bytes(m, k, i, &slice[i], digit, n);
-        if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) m->saved += size_in_bytes(b);
+        if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true))
+            m->saved += read_back(size_in_bytes(b), t);
     }
-    if (!has_room(m, t)) return false;
     m->n++;
+    widen(s, m);
+    double waste;
+    if (!has_room(m, count_around(s, m, t, &waste), t)) return false;
     *chain = with;
     return true;
 }
@@ -308,23 +420,66 @@ static uint32_t numbers(const UOp *const *range, uint32_t n, const Target *t, in
     return count;
 }
 
-static bool best_chain(const Schedule *s, uint32_t first, const Target *t, Members *best)
+static double gain(const Schedule *s, const Members *m, const Target *t)
+{
+    double around;
+    count_around(s, m, t, &around);
+    return m->saved / (m->far ? 2 : 1) - m->waste - around;
+}
+
+/* The best chain of so many members from an item on, and what it and those behind its end save together. */
+typedef struct {
+    double gain, total;
+    int64_t parts;
+    uint32_t n, end;
+    bool far;
+} Offer;
+
+/* A chain from this item on for each number of members. */
+static void find_offers(const Schedule *s, uint32_t first, const Target *t, Offer *offer)
 {
     const Kernel *k = s->item[first].kernel;
     int slot = written_slot(k);
     const UOp *range[64];
     int64_t parts[64];
-    if (slot < 0 || size_in_bytes(uop_memory(k->param[slot].buffer)) <= t->l2_bytes / 2 * t->threads) return false;
+    if (slot < 0 || size_in_bytes(uop_memory(k->param[slot].buffer)) <= t->l2_bytes / 2 * t->threads) return;
     uint32_t n = numbers(range, kernel_order(k, (uint32_t)slot, range), t, parts);
-    *best = (Members){ .n = 0 };
     bool many = size_in_bytes(uop_memory(k->param[slot].buffer)) > FAR_LEAST * t->l2_bytes * t->threads;
     for (uint32_t i = 0; i < n * (many ? 2 : 1); i++) {
         Members m = { .parts = parts[i % n], .far = i >= n };
         if (!add_member(s, &m, first, (uint32_t)slot, t)) continue;
-        while (grow(s, &m, t)) { }
-        if (gain(&m) > gain(best)) *best = m;
+        while (grow(s, &m, t)) {
+            double saved = gain(s, &m, t);
+            if (saved > offer[m.n].gain && may_widen(s, &m))
+                offer[m.n] = (Offer){ saved, 0, m.parts, m.n, m.item[m.n - 1] + 1, m.far };
+        }
     }
-    return best->n > 1;
+}
+
+/* By item: the chain from it on with which all from there on save most; n 0: none begins there. */
+static Offer *best_offers(const Schedule *s, const Target *t, Arena *a)
+{
+    Offer *best = NEW_N(a, Offer, s->count + 1);
+    for (uint32_t i = s->count; i-- > 0;) {
+        Offer offer[MEMBERS + 1] = { 0 };
+        best[i].total = best[i + 1].total;
+        if (can_join(&s->item[i])) find_offers(s, i, t, offer);
+        for (uint32_t n = 2; n <= MEMBERS; n++) {
+            if (!offer[n].n) continue;
+            offer[n].total = offer[n].gain + best[offer[n].end].total;
+            if (offer[n].total > best[i].total) best[i] = offer[n];
+        }
+    }
+    return best;
+}
+
+/* The members of such a chain; false: kernels that are the same are already cut otherwise. */
+static bool take(const Schedule *s, uint32_t first, const Offer *o, const Target *t, Members *m)
+{
+    *m = (Members){ .parts = o->parts, .far = o->far };
+    if (!o->n || !add_member(s, m, first, (uint32_t)written_slot(s->item[first].kernel), t)) return false;
+    while (m->n < o->n && grow(s, m, t)) { }
+    return m->n == o->n;
 }
 
 /* ---- kernels of fewer parts before it ---- */
@@ -379,6 +534,8 @@ static void put_first(Members *m)
 static void add_before(const Schedule *s, Members *m, const Target *t)
 {
     uint32_t first = m->item[0];
+    for (uint32_t i = 0; i < m->n; i++)
+        if (m->before[i] || m->after[i]) return;
     for (uint32_t seen = 0, i = first; i-- > 0 && seen < AHEAD && m->n < MEMBERS; seen++) {
         if (s->item[i].kind != ITEM_KERNEL) return;
         const Kernel *k = s->item[i].kernel;
@@ -425,7 +582,7 @@ static uint32_t gather(Schedule *s, const Members *m)
     return last;
 }
 
-static void set_wishes(Schedule *s, const Members *m, const Target *t, Map *known)
+static void set_wishes(Schedule *s, const Members *m, uint32_t number, const Target *t, Map *known)
 {
     OptList list[MEMBERS];
     for (uint32_t i = 0; i < m->n; i++)
@@ -434,6 +591,7 @@ static void set_wishes(Schedule *s, const Members *m, const Target *t, Map *know
         Kernel *k = s->item[m->item[i]].kernel;
         k->chain = list[i];
         k->chain_parts = m->parts / m->every[i];
+        s->item[m->item[i]].chain = number;
         if (!map_gets(known, k->key)) map_puts(known, k->key, k);
     }
 }
@@ -441,19 +599,16 @@ static void set_wishes(Schedule *s, const Members *m, const Target *t, Map *know
 void sched_chains(Schedule *s, const Target *t)
 {
     Arena *a = arena_new();
-    Members *m = NEW(a, Members), *other = NEW(a, Members);
+    Members *m = NEW(a, Members);
     Map known;
     map_init(&known, a);
-    for (uint32_t i = 0; i < s->count && t->has_threads; i++) {
+    const Offer *best = t->has_threads ? best_offers(s, t, a) : NULL;
+    for (uint32_t i = 0; i < s->count && best; i++) {
         const Kernel *like = s->item[i].kernel ? map_gets(&known, s->item[i].kernel->key) : NULL;
         if (like) s->item[i].kernel->chain_parts = like->chain_parts;
-        if (!can_join(&s->item[i]) || !best_chain(s, i, t, m)) continue;
-        bool better = false;                    /* one that begins at another of its members keeps more */
-        for (uint32_t k = 1; k < m->n && !better; k++)
-            better = best_chain(s, m->item[k], t, other) && gain(other) > gain(m);
-        if (better) continue;
+        if (!take(s, i, &best[i], t, m)) continue;
         add_before(s, m, t);
-        set_wishes(s, m, t, &known);
+        set_wishes(s, m, i + 1, t, &known);
         i = gather(s, m);
     }
     for (uint32_t i = 0; i < s->count; i++) {

@@ -147,6 +147,7 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Iteration 
     if (writes_nothing(b, k)) return TG_OK;
     Step *s = new_step(b, STEP_KERNEL, item->once, k->nparam);
     s->kernel = kernel_index(b, k);
+    s->wish = item->chain;
     if (!item->once) s->device = item->device;
     set_origins(b, s, &item->origins);
     for (uint32_t i = 0; i < k->nparam; i++) {

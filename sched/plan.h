@@ -11,13 +11,22 @@
 #include "sched/sched.h"
 
 typedef enum { MEM_ARENA, MEM_PERSIST, MEM_CONST, MEM_INPUT, MEM_OUTPUT } MemKind;
+
+/* The zeros of a halo in a window. Of each `pitch` bytes of what is addressed `gap` bytes from `at` on are zeros. Part
+ * p stores [p * stride + from, p * stride + to), and reads up to p * stride + end. fill: see Halo. */
+typedef struct {
+    int64_t pitch, at, gap, from, to, end;
+    uint8_t fill;
+} Border;
+
 typedef struct {
     MemKind kind;
     /* zeros must lie around what is stored, until a step makes them (halo); MEM_PERSIST: zero at load */
     bool zeroed;
     /* window > 0: that many bytes a thread; those of part p begin at p / every * stride + first of what is addressed
-     * (chain.h) */
-    int64_t window, stride, every, first;
+     * (chain.h). kept: at the next group's beginning, as many as both groups of parts have */
+    int64_t window, stride, every, first, kept;
+    const Border *border;             /* of a window, or NULL */
     const Halo *halo;               /* MEM_ARENA: the zeros that the step with ACCESS_CLEAR makes, or NULL */
     /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
     bool once;
@@ -87,7 +96,9 @@ typedef struct {
     int32_t device;                 /* whose threads run it; ALL_DEVICES: those of all */
     uint32_t kernel;                /* index into Plan.kernel */
     Origins origins;                /* nodes of the model that it computes for */
+    uint32_t wish;                  /* ScheduleItem.chain, while the plan is made */
     uint32_t chain;                 /* index into Plan.chain + 1; 0: none */
+    int64_t before, after;          /* parts around those of a group that it does with them (chain.h) */
     uint32_t narg, nvar;
     uint32_t *arg;                  /* PlanBuffer of each PARAM, or of a host call's arguments then results */
     uint8_t *access;                /* ACCESS_READ | ACCESS_WRITE of each arg */
@@ -167,6 +178,10 @@ int32_t plan_var(const Plan *p, const char *name);                         /* it
 int64_t plan_eval(const Plan *p, const UOp *size, const int64_t *vars);
 /* Zeroes this part of the parts of a buffer's halo, at the sizes that the variables give. */
 void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, int part, int parts);
+/* The zeros of a window with a border: between rows, for all groups; and before and behind all that s stores there, for
+ * the group [begin, end) of parts. */
+void plan_border(const PlanBuffer *b, char *window);
+void plan_border_ends(const PlanBuffer *b, const Step *s, char *window, int64_t begin, int64_t end, int64_t parts);
 /* there are sizes at which it must not run */
 bool plan_may_idle(const Plan *p, const Step *s);
 /* this step must not run: what it would write has no elements */

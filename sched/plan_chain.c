@@ -4,18 +4,36 @@
  * touches, of what another writes, only bytes that no other part of that step touches; how many parts go together, so
  * that what they touch stays in the second cache; and for what only the run touches a window a thread in place of the
  * whole. Steps have equally many parts, but the first may have fewer (keys that are turned for all rows of a head):
- * what they write is in windows, since threads that share the parts which one of theirs serves each do it. */
+ * what they write is in windows, since threads that share the parts which one of theirs serves each do it. So is what
+ * steps write that do parts around a group's too, as far as the schedule wished for such a chain; the zeros around such
+ * a value are in its window. */
 #include "sched/chain.h"
 
 enum { CHAIN_MOST = 16 };                      /* steps */
 
+/* halo: of each buffer, or NULL. mixed, wide: there may be steps of fewer parts, and of parts around a group's. */
+typedef struct {
+    Plan *p;
+    const Halo *const *halo;
+    const Target *t;
+    bool mixed, wide;
+} Search;
+
 static bool is_coarse(const PlanChain *c, const Step *s) { return s->thread_count < c->parts; }
 
-/* Of parts of the chain. */
+/* Of parts of the chain, without those around a group's. */
 static Slice slice_of(const Plan *p, const PlanChain *c, const Step *s, uint32_t arg)
 {
     Slice slice = p->kernel[s->kernel]->slice[arg];
     slice.every *= c->parts / s->thread_count;
+    return slice;
+}
+
+static Slice slice_around(const Plan *p, const PlanChain *c, const Step *s, uint32_t arg)
+{
+    Slice slice = slice_of(p, c, s, arg);
+    slice.first -= s->before * slice.stride;
+    slice.span += (s->before + s->after) * slice.stride;
     return slice;
 }
 
@@ -41,14 +59,61 @@ static bool is_met(const Plan *p, const PlanChain *c, const Step *a, const Step 
     return met;
 }
 
+/* ---- parts around a group's ---- */
+
+/* What step a does around a part for step b behind it; false: one does not follow the other part by part. */
+static bool widen(const Plan *p, const PlanChain *c, Step *a, const Step *b)
+{
+    for (uint32_t i = 0; i < a->narg; i++)
+        for (uint32_t j = 0; j < b->narg; j++) {
+            int64_t before, after;
+            if (a->arg[i] != b->arg[j] || !((a->access[i] | b->access[j]) & ACCESS_WRITE)) continue;
+            Slice one = slice_of(p, c, a, i), two = slice_of(p, c, b, j);
+            bool same = slices_disjoint(&one, &two) && !p->buffer[a->arg[i]].zeroed;
+            if (same && !b->before && !b->after) continue;
+            if ((a->access[i] & ACCESS_READ) || (b->access[j] & ACCESS_WRITE) ||
+                !slices_overlap(&one, &two, &before, &after))
+                return false;
+            if (a->before < before + b->before) a->before = before + b->before;
+            if (a->after < after + b->after) a->after = after + b->after;
+        }
+    return true;
+}
+
+/* Sets what steps do around a group's parts. What a step reads then that one behind it writes would be too new. */
+static bool widen_all(const Plan *p, const PlanChain *c)
+{
+    bool good = c->every == 1 && p->step[c->first].wish;
+    for (uint32_t i = c->first; i <= c->last; i++) {
+        p->step[i].before = p->step[i].after = 0;
+        good &= p->step[i].wish == p->step[c->first].wish;
+    }
+    for (uint32_t i = c->last; i-- > c->first && good;)
+        for (uint32_t j = c->last; j > i && good; j--) good = widen(p, c, &p->step[i], &p->step[j]);
+    for (uint32_t i = c->first; i <= c->last && good; i++) {
+        const Step *s = &p->step[i];
+        for (uint32_t j = i + 1; j <= c->last && good && (s->before || s->after); j++)
+            for (uint32_t k = 0; k < s->narg && good; k++)
+                for (uint32_t a = 0; a < p->step[j].narg && good; a++)
+                    good = s->arg[k] != p->step[j].arg[a] || !(p->step[j].access[a] & ACCESS_WRITE);
+    }
+    return good;
+}
+
+static void narrow_all(const Plan *p, const PlanChain *c)
+{
+    for (uint32_t i = c->first; i <= c->last; i++) p->step[i].before = p->step[i].after = 0;
+}
+
 static bool is_plain(const Step *s)
 {
     return s->kind == STEP_KERNEL && !s->once && !s->may_idle && s->thread_count > 1;
 }
 
 /* One step more, which may be the first of more parts. */
-static bool joins(const Plan *p, PlanChain *c, bool mixed, const Target *t)
+static bool joins(const Search *s, PlanChain *c)
 {
+    const Plan *p = s->p;
     const Step *b = &p->step[c->last + 1];
     PlanChain with = { c->first, c->last + 1, 1, b->thread_count, 1 };
     if (with.last >= p->nstep || with.last - c->first >= CHAIN_MOST || !is_plain(b) ||
@@ -56,8 +121,9 @@ static bool joins(const Plan *p, PlanChain *c, bool mixed, const Target *t)
         return false;
     with.every = with.parts / p->step[c->first].thread_count;
     bool kept = with.parts == c->parts ||
-        (mixed && c->every == 1 && with.parts % c->parts == 0 && parts_balance(c->parts, t));
-    for (uint32_t i = c->first; i < with.last && kept; i++) is_met(p, &with, &p->step[i], b, &kept);
+        (s->mixed && c->every == 1 && with.parts % c->parts == 0 && parts_balance(c->parts, s->t));
+    if (s->wide) kept = kept && widen_all(p, &with);
+    for (uint32_t i = c->first; i < with.last && kept && !s->wide; i++) is_met(p, &with, &p->step[i], b, &kept);
     if (kept) *c = with;
     return kept;
 }
@@ -86,11 +152,23 @@ static void count_bytes(const Plan *p, const PlanChain *c, int64_t *own, int64_t
         }
 }
 
+/* Of what steps store around a group's parts. */
+static int64_t bytes_around(const Plan *p, const PlanChain *c)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = c->first; i <= c->last; i++) {
+        const Step *s = &p->step[i];
+        for (uint32_t k = 0; k < s->narg; k++)
+            if (s->access[k] & ACCESS_WRITE) bytes += (s->before + s->after) * p->kernel[s->kernel]->slice[k].touched;
+    }
+    return bytes;
+}
+
 static int64_t group_of(const Plan *p, const PlanChain *c, const Target *t)
 {
     int64_t own, common, most = (c->parts + t->threads - 1) / t->threads, room;
     count_bytes(p, c, &own, &common);
-    room = t->l2_bytes * 3 / 4 - common;
+    room = t->l2_bytes * 3 / 4 - common - bytes_around(p, c);
     if (room < t->l2_bytes / 4) room = t->l2_bytes / 4;
     int64_t group = own > 0 ? room / own : most;
     return group < 1 ? 1 : group < most ? group : most;
@@ -105,7 +183,7 @@ static int64_t window_of(const Plan *p, uint32_t buffer, const PlanChain *c, Sli
     for (uint32_t i = c->first; i <= c->last; i++)
         for (uint32_t k = 0; k < p->step[i].narg; k++) {
             if (p->step[i].arg[k] != buffer) continue;
-            Slice s = slice_of(p, c, &p->step[i], k);
+            Slice s = slice_around(p, c, &p->step[i], k);
             if (s.stride <= 0 || !s.span || (all->stride && (s.stride != all->stride || s.every != all->every)))
                 return 0;
             all->stride = s.stride;
@@ -117,43 +195,94 @@ static int64_t window_of(const Plan *p, uint32_t buffer, const PlanChain *c, Sli
     return all->stride ? ((groups - 1) * all->stride + end - all->first + LINE - 1) / LINE * LINE : 0;
 }
 
-/* Can all that steps of fewer parts write be in windows? */
-static bool has_windows(const Plan *p, const PlanChain *c)
+/* What only one step of the chain stores, and the zeros around it. */
+static bool border_of(const Plan *p, uint32_t buffer, const PlanChain *c, const Halo *halo, Border *out)
 {
+    Slice stored = { 0 }, reads = { 0 };
+    uint32_t writers = 0;
+    for (uint32_t i = c->first; i <= c->last; i++)
+        for (uint32_t k = 0; k < p->step[i].narg; k++) {
+            if (p->step[i].arg[k] != buffer) continue;
+            bool writes = p->step[i].access[k] & ACCESS_WRITE;
+            Slice s = writes ? slice_of(p, c, &p->step[i], k) : slice_around(p, c, &p->step[i], k);
+            writers += writes;
+            if (writes) stored = s;
+            else if (!reads.span || s.first + s.span > reads.first + reads.span) reads = s;
+        }
+    return halo && writers == 1 && halo_border(out, halo, &stored, &reads);
+}
+
+/* Must what the step stores there be in windows? */
+static bool is_private(const Plan *p, const PlanChain *c, const Step *s, uint32_t arg)
+{
+    bool around = s->before || s->after;
+    if (!(s->access[arg] & ACCESS_WRITE)) return false;
+    for (uint32_t i = c->first; i <= c->last && p->buffer[s->arg[arg]].zeroed; i++)
+        around |= &p->step[i] != s && step_touches(&p->step[i], s->arg[arg]);
+    return around || is_coarse(c, s);
+}
+
+/* Can all be that must? */
+static bool has_windows(const Search *s, const PlanChain *c)
+{
+    const Plan *p = s->p;
     bool good = true;
     for (uint32_t i = c->first; i <= c->last && good; i++)
-        for (uint32_t k = 0; k < p->step[i].narg && is_coarse(c, &p->step[i]) && good; k++) {
+        for (uint32_t k = 0; k < p->step[i].narg && good; k++) {
             uint32_t buffer = p->step[i].arg[k];
             const PlanBuffer *b = &p->buffer[buffer];
             Slice all;
-            if (!(p->step[i].access[k] & ACCESS_WRITE)) continue;
-            good = b->kind == MEM_ARENA && !b->zeroed && !b->halo && !(p->step[i].access[k] & ACCESS_READ) &&
-                window_of(p, buffer, c, &all) > 0;
+            Border border;
+            if (!is_private(p, c, &p->step[i], k)) continue;
+            good = b->kind == MEM_ARENA && !(p->step[i].access[k] & ACCESS_READ) && window_of(p, buffer, c, &all) > 0 &&
+                (!b->zeroed || border_of(p, buffer, c, s->halo[buffer], &border));
             for (uint32_t j = 0; j < p->nstep && good; j++)
                 good = (j >= c->first && j <= c->last) || !step_touches(&p->step[j], buffer);
         }
     return good;
 }
 
-/* The chain from this step on, with steps of fewer parts at its front only if they may be there. */
-static PlanChain chain_from(const Plan *p, uint32_t first, bool mixed, const Target *t)
+/* The chain from this step on, as wide as it may be; steps of fewer parts are at its front. */
+static PlanChain chain_from(const Search *s, uint32_t first)
 {
+    const Plan *p = s->p;
     PlanChain c = { first, first, 1, p->step[first].thread_count, 1 };
-    while (c.last + 1 < p->nstep && joins(p, &c, mixed, t)) { }
+    while (c.last + 1 < p->nstep && joins(s, &c)) { }
+    for (uint32_t i = first; i < p->nstep && i <= c.last + 1; i++) p->step[i].before = p->step[i].after = 0;
     while (c.last > c.first && !meets_others(p, &c, c.last)) c.last--;
     while (c.first < c.last && !meets_others(p, &c, c.first)) c.first++;
     c.parts = p->step[c.last].thread_count;
     c.every = c.parts / p->step[c.first].thread_count;
-    return c.every > 1 && !has_windows(p, &c) ? chain_from(p, first, false, t) : c;
+    return c;
 }
 
-void plan_chain(Plan *p, const Target *t)
+/* Parts around a group's where some step does such; else steps of fewer parts. */
+static PlanChain best_from(Search *s, uint32_t first)
 {
+    const Plan *p = s->p;
+    bool around = false;
+    s->wide = true, s->mixed = false;
+    PlanChain c = chain_from(s, first);
+    bool good = c.first < c.last && widen_all(p, &c) && has_windows(s, &c);
+    for (uint32_t i = c.first; i <= c.last && good; i++)
+        for (uint32_t k = 0; k < p->step[i].narg; k++) around |= is_private(p, &c, &p->step[i], k);
+    if (good && around) return c;
+    narrow_all(p, &c);
+    s->wide = false, s->mixed = true;
+    c = chain_from(s, first);
+    if (c.every == 1 || has_windows(s, &c)) return c;
+    s->mixed = false;
+    return chain_from(s, first);
+}
+
+void plan_chain(Plan *p, const Halo *const *halo, const Target *t)
+{
+    Search s = { .p = p, .halo = halo, .t = t };
     p->chain = NEW_N(p->arena, PlanChain, p->nstep / 2 + 1);
     if (!t->has_threads || p->jumps) return;
     for (uint32_t i = 0; i < p->nstep; i++) {
         if (!is_plain(&p->step[i])) continue;
-        PlanChain c = chain_from(p, i, true, t);
+        PlanChain c = best_from(&s, i);
         if (c.first == c.last) continue;
         c.group = group_of(p, &c, t);
         p->chain[p->nchain++] = c;
@@ -162,12 +291,30 @@ void plan_chain(Plan *p, const Target *t)
     }
 }
 
-void plan_window(Plan *p, uint32_t buffer, const PlanChain *c, const Target *t)
+void plan_window(Plan *p, uint32_t buffer, const PlanChain *c, const Halo *halo, const Target *t)
 {
     PlanBuffer *b = &p->buffer[buffer];
     Slice all;
+    Border border;
     int64_t window = window_of(p, buffer, c, &all);
-    if (!window || (all.every == 1 && window * t->threads >= b->size_bytes)) return;
+    bool must = false;
+    for (uint32_t i = c->first; i <= c->last; i++)
+        for (uint32_t k = 0; k < p->step[i].narg; k++) {
+            const Step *s = &p->step[i];
+            if (s->arg[k] != buffer || !is_private(p, c, s, k)) continue;
+            must = true;
+            Slice stored = slice_of(p, c, s, k);
+            if (s->before || s->after)
+                b->kept = (s->after - 1) * all.stride + stored.first + stored.span - all.first;
+        }
+    if (!window || (!must && all.every == 1 && window * t->threads >= b->size_bytes)) return;
+    if (b->zeroed) {
+        if (!border_of(p, buffer, c, halo, &border)) return;
+        Border *kept = NEW(p->arena, Border);
+        *kept = border;
+        b->border = kept;
+        b->zeroed = false;
+    }
     b->window = window;
     b->stride = all.stride;
     b->every = all.every;

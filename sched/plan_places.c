@@ -136,8 +136,8 @@ static void chain_lives(Build *b, const Target *t)
         if (u->first == UINT32_MAX) continue;
         uint32_t from = p->step[u->first].chain, to = p->step[u->last].chain;
         const PlanBuffer *m = &p->buffer[k];
-        bool own = from && from == to && m->kind == MEM_ARENA && !m->zeroed && !m->halo && !u->read_first;
-        if (own) plan_window(p, k, &p->chain[from - 1], t);
+        bool own = from && from == to && m->kind == MEM_ARENA && !m->halo && !u->read_first;
+        if (own) plan_window(p, k, &p->chain[from - 1], halo_of(b, k), t);
         if (from) u->first = p->chain[from - 1].first;
         if (to) u->last = p->chain[to - 1].last;
     }
@@ -169,7 +169,8 @@ static uint32_t first_of(const Build *b, uint32_t k)
 {
     const PlanBuffer *m = &b->p->buffer[k], *old = &b->p->buffer[b->into[k]];
     bool one = m->kind == MEM_ARENA && old->kind == MEM_ARENA && m->size_bytes == old->size_bytes &&
-        m->window == old->window && m->stride == old->stride && m->every == old->every && m->first == old->first &&
+        !m->kept && !old->kept && m->window == old->window && m->stride == old->stride && m->every == old->every &&
+        m->first == old->first &&
         (m->window || b->use[k].first >= b->use[b->into[k]].last);
     return b->into[k] == k || !one ? k : first_of(b, b->into[k]);
 }
@@ -197,7 +198,9 @@ static void place_arena(Build *b)
 TgStatus plan_place(Build *b, const Target *t)
 {
     Plan *p = b->p;
-    plan_chain(p, t);
+    const Halo **halo = NEW_N(p->arena, const Halo *, p->nbuffer + 1);
+    for (uint32_t k = 0; k < p->nbuffer; k++) halo[k] = halo_of(b, k);
+    plan_chain(p, halo, t);
     if (p->devices > 1) {
         plan_turns(p);
         plan_note_again(b);

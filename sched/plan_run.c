@@ -32,6 +32,30 @@ int64_t plan_eval(const Plan *p, const UOp *u, const int64_t *vars)
     return uop_value(u, plan_leaf, &(PlanVars){ p, vars }, &v) ? v : INT64_MIN;
 }
 
+/* Fills what lies in the window of [from, to) bytes of it. */
+static void fill(const PlanBuffer *b, char *window, int64_t from, int64_t to)
+{
+    if (from < 0) from = 0;
+    if (to > b->window) to = b->window;
+    if (from < to) memset(window + from, b->border->fill, (size_t)(to - from));
+}
+
+void plan_border(const PlanBuffer *b, char *window)
+{
+    const Border *f = b->border;
+    int64_t at = (f->at - b->first) % f->pitch;
+    for (at -= f->pitch; f->gap && at < b->window; at += f->pitch) fill(b, window, at, at + f->gap);
+}
+
+void plan_border_ends(const PlanBuffer *b, const Step *s, char *window, int64_t begin, int64_t end, int64_t parts)
+{
+    const Border *f = b->border;
+    int64_t base = begin * b->stride + b->first;
+    if (begin < s->before) fill(b, window, 0, f->from - base);
+    if (end + s->after > parts)
+        fill(b, window, (parts - 1) * b->stride + f->to - base, (end - 1) * b->stride + f->end - base);
+}
+
 void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, int part, int parts)
 {
     int64_t size[HALO_RANK];
@@ -127,6 +151,8 @@ static void print_step(Text *out, const Plan *p, const Step *s)
     if (s->thread_count != 1)
         text_add(out, s->thread_count < 0 ? "  threads ?" : "  threads %lld", (long long)s->thread_count);
     if (c && s->thread_count < c->parts) text_add(out, ", one before each %lld", (long long)c->every);
+    if (c && (s->before || s->after))
+        text_add(out, ", %lld before and %lld after each group's", (long long)s->before, (long long)s->after);
     if (c && !follows) text_add(out, "  in groups of %lld", (long long)c->group);
     text_add(out, "\n");
 }

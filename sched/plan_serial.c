@@ -171,6 +171,34 @@ static const void *read_constant(Reader *r, size_t want)
     return size ? memcpy(copy, data, size) : copy;
 }
 
+static void write_border(Writer *w, const Border *f)
+{
+    put_int(w->out, f != NULL);
+    if (!f) return;
+    put_int(w->out, f->pitch);
+    put_int(w->out, f->at);
+    put_int(w->out, f->gap);
+    put_int(w->out, f->from);
+    put_int(w->out, f->to);
+    put_int(w->out, f->end);
+    put_int(w->out, f->fill);
+}
+
+static const Border *read_border(Reader *r)
+{
+    if (!get_int(r->in)) return NULL;
+    Border *f = NEW(r->p->arena, Border);
+    f->pitch = get_int(r->in);
+    f->at = get_int(r->in);
+    f->gap = get_int(r->in);
+    f->from = get_int(r->in);
+    f->to = get_int(r->in);
+    f->end = get_int(r->in);
+    f->fill = (uint8_t)get_int(r->in);
+    r->in->bad |= f->pitch < 1 || f->gap < 0;
+    return f;
+}
+
 static void write_buffer(Writer *w, const PlanBuffer *b)
 {
     put_int(w->out, b->kind | b->zeroed << 4 | b->once << 5);
@@ -179,6 +207,8 @@ static void write_buffer(Writer *w, const PlanBuffer *b)
     put_int(w->out, b->stride);
     put_int(w->out, b->every);
     put_int(w->out, b->first);
+    put_int(w->out, b->kept);
+    write_border(w, b->border);
     put_int(w->out, b->offset);
     put_int(w->out, b->size_bytes);
     put_int(w->out, b->dtype);
@@ -198,12 +228,15 @@ static void read_buffer(Reader *r, PlanBuffer *b)
     b->stride = get_int(r->in);
     b->every = get_int(r->in);
     b->first = get_int(r->in);
+    b->kept = get_int(r->in);
+    b->border = read_border(r);
     b->offset = get_int(r->in);
     b->size_bytes = get_int(r->in);
     b->dtype = (DType)get_int(r->in);
     b->shape = shape_read(r->u);
     b->halo = read_halo(r);
-    r->in->bad |= b->kind > MEM_OUTPUT || b->dtype >= DT_COUNT || b->size_bytes < 0 || (b->window && b->every < 1);
+    r->in->bad |= b->kind > MEM_OUTPUT || b->dtype >= DT_COUNT || b->size_bytes < 0 || (b->window && b->every < 1) ||
+        b->kept < 0 || b->kept > b->window;
     if (b->kind == MEM_CONST && !r->in->bad) b->data = read_constant(r, (size_t)b->size_bytes);
 }
 
@@ -315,6 +348,8 @@ static void write_step(Writer *w, const Step *s)
     put_int(w->out, s->device);
     put_int(w->out, s->kernel);
     put_int(w->out, s->chain);
+    put_int(w->out, s->before);
+    put_int(w->out, s->after);
     put_int(w->out, s->target);
     put_int(w->out, s->thread_count);
     put_int(w->out, s->origins.count);
@@ -337,6 +372,8 @@ static void read_step(Reader *r, Step *s)
     s->device = (int32_t)get_int(r->in);
     s->kernel = (uint32_t)get_int(r->in);
     s->chain = (uint32_t)get_int(r->in);
+    s->before = get_int(r->in);
+    s->after = get_int(r->in);
     s->target = (uint32_t)get_int(r->in);
     s->thread_count = get_int(r->in);
     s->origins.count = get_count(r->in);
@@ -347,7 +384,8 @@ static void read_step(Reader *r, Step *s)
     get_exactly(r, s->access, s->narg);
     s->nvar = get_count(r->in);
     s->var = get_indices(r, s->nvar, r->p->nvar);
-    r->in->bad |= s->kind > STEP_JUMP || s->chain > r->p->nchain || s->target > r->p->nstep ||
+    r->in->bad |= s->kind > STEP_JUMP || s->chain > r->p->nchain || s->target > r->p->nstep || s->before < 0 ||
+        s->after < 0 ||
         (s->kind == STEP_KERNEL && s->kernel >= r->p->nkernel);
     if (s->kind == STEP_HOST && !r->in->bad) read_call(r, s);
 }

@@ -19,6 +19,7 @@ typedef struct {
     /* of Target.devices, the one whose it is: until sched_devices its number + 1, as a COPY says, or 0 */
     int32_t device;
     Kernel *kernel;
+    uint32_t chain;                 /* kernels of one number were cut to follow one another (chain.h); 0: none were */
     Origins origins;                /* of the kernel */
     const UOp *call;                /* ITEM_HOST: CALL(CUSTOMFUNCTION, args..); args are BUFFERs */
     const struct Guard *at;         /* ITEM_HOST: the node that it belongs to, for messages; may be NULL */

@@ -202,6 +202,39 @@ bool slices_disjoint(const Slice *a, const Slice *b)
     return known && a->stride == b->stride && a->every == b->every && (x > y ? x : y) - low <= a->stride;
 }
 
+static int64_t floor_over(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+bool slices_overlap(const Slice *w, const Slice *r, int64_t *before, int64_t *after)
+{
+    bool known = w->stride > 0 && w->stride == r->stride && w->every == 1 && r->every == 1 && w->span > 0 &&
+        r->span > 0 && w->span <= w->stride;
+    if (!known) return false;
+    int64_t first = floor_over(r->first - w->first - w->span, w->stride) + 1,
+            last = -floor_over(w->first - r->first - r->span, w->stride) - 1;
+    *before = first < 0 ? -first : 0;
+    *after = last > 0 ? last : 0;
+    return true;
+}
+
+/* Parts are rows of an image: of the first axis that is longer than 1, and at most the next one has zeros too. */
+bool halo_border(Border *out, const Halo *h, const Slice *w, const Slice *r)
+{
+    const HaloAxis *axis = h->axis, *last = axis + h->rank - 1;
+    if (!uop_is_const(h->element)) return false;
+    for (uint32_t k = 0; k < h->rank; k++)
+        if (!uop_is_const(axis[k].size)) return false;
+    bool image = axis->size->arg.i == 1;
+    if (h->rank != (image ? 3 : 2) && !(image && h->rank == 2)) return false;
+    int64_t pitch = h->element->arg.i, gap = 0, at = 0;
+    if (h->rank == 3 || !image) {
+        at = (last->before + last->size->arg.i) * pitch;
+        gap = (last->before + last->after) * pitch;
+        pitch = at + last->after * pitch;
+    }
+    *out = (Border){ pitch, at, gap, w->first, w->first + w->span, r->first + r->span, h->fill };
+    return w->stride > 0 && w->stride % pitch == 0 && w->span > 0 && r->span > 0;
+}
+
 void kernel_slice(Kernel *k)
 {
     Digit digit[DIGITS_MAX];

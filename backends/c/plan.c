@@ -158,6 +158,60 @@ static void host_step(Writer *w, const Step *s)
                             "the function '%s' of the library has no C source", custom_name(c->call->src[0]));
 }
 
+static const char *window_of(const Writer *w, uint32_t buffer)
+{
+    return arena_printf(w->arena, "WINDOW(%s, %lldL * t)", place(w, buffer), (long long)w->p->buffer[buffer].window);
+}
+
+/* As plan_border does, for all groups of parts. */
+static void border_rows(Writer *w, const Step *s)
+{
+    for (uint32_t k = 0; k < s->narg; k++) {
+        const PlanBuffer *b = &w->p->buffer[s->arg[k]];
+        const Border *f = b->border;
+        if (!f || !f->gap || !(s->access[k] & ACCESS_WRITE)) continue;
+        text_add(w->out,
+                 "    for (long at = %lldL; at < %lldL; at += %lldL)\n"
+                 "        FILL(%s, %lldL, %d, at, at + %lldL);\n",
+                 (long long)((f->at - b->first) % f->pitch - f->pitch), (long long)b->window, (long long)f->pitch,
+                 window_of(w, s->arg[k]), (long long)b->window, f->fill, (long long)f->gap);
+    }
+}
+
+/* What the group before this one leaves for it, and as plan_border_ends does. */
+static void group_windows(Writer *w, const Step *s, const PlanChain *c)
+{
+    for (uint32_t k = 0; k < s->narg; k++) {
+        const PlanBuffer *b = &w->p->buffer[s->arg[k]];
+        const Border *f = b->border;
+        const char *window = window_of(w, s->arg[k]);
+        long long bytes = b->window, stride = b->stride, first = b->first;
+        if (!(s->access[k] & ACCESS_WRITE)) continue;
+        if (b->kept)
+            text_add(w->out, "        if (p > begin) memmove(%s, (char *)%s + %lldL, %lldL);\n", window, window,
+                     (long long)c->group * stride, (long long)b->kept);
+        if (!f) continue;
+        text_add(w->out, "        if (p < %lldL) FILL(%s, %lldL, %d, 0, %lldL - p * %lldL);\n", (long long)s->before,
+                 window, bytes, f->fill, (long long)f->from - first, stride);
+        text_add(w->out,
+                 "        if (last + %lldL > %lldL)\n"
+                 "            FILL(%s, %lldL, %d, %lldL - p * %lldL, (last - 1 - p) * %lldL + %lldL);\n",
+                 (long long)s->after, (long long)c->parts, window, bytes, f->fill,
+                 (long long)((c->parts - 1) * b->stride + f->to - b->first), stride, stride, (long long)f->end - first);
+    }
+}
+
+/* The parts of a group that the step does. */
+static const char *parts_of(const Writer *w, const Step *s, const PlanChain *c)
+{
+    long long before = s->before, after = s->after, n = c->parts;
+    if (!before && !after) return "p, last";
+    return arena_printf(w->arena,
+                        "p > begin ? p + %lldL : p > %lldL ? p - %lldL : 0, "
+                        "last + %lldL < %lldL ? last + %lldL : %lldL",
+                        after, before, before, after, n, after, n);
+}
+
 /* A chain of steps from `first` on: a function of its own, one thread's parts. */
 static void chain_function(Writer *w, uint32_t number)
 {
@@ -165,10 +219,13 @@ static void chain_function(Writer *w, uint32_t number)
     long long n = c->parts, group = c->group, every = c->every;
     text_add(w->out,
              "static void chain_%u(const %s *m, int t, int threads)\n{\n"
-             "    const long begin = %lldL * t / threads, end = %lldL * (t + 1) / threads;\n"
+             "    const long begin = %lldL * t / threads, end = %lldL * (t + 1) / threads;\n",
+             number, w->l->name, n, n);
+    for (uint32_t i = c->first; i <= c->last; i++) border_rows(w, &w->p->step[i]);
+    text_add(w->out,
              "    for (long p = begin, last; p < end; p = last) {\n"
              "        last = p + %lld < end ? p + %lld : end;\n",
-             number, w->l->name, n, n, group, group);
+             group, group);
     if (every > 1)
         text_add(w->out, "        const long served = p / %lld;\n"
                  "        if (last > (served + 1) * %lld) last = (served + 1) * %lld;\n",
@@ -177,12 +234,13 @@ static void chain_function(Writer *w, uint32_t number)
         const Step *s = &w->p->step[i];
         bool coarse = s->thread_count < c->parts;
         if (s->once != w->p->step[c->first].once) continue;
+        group_windows(w, s, c);
         if (coarse) text_add(w->out, "        if (p == begin || p %% %lld == 0) ", every);
         else text_add(w->out, "        ");
         text_add(w->out, "{                           /* %s */\n", w->p->kernel[s->kernel]->name);
         arguments(w, s, true);
         text_add(w->out, "        %s_k%u(args, n, %s, m->scratch + SCRATCH * t);\n        }\n", w->l->name,
-                 s->kernel, coarse ? "served, served + 1" : "p, last");
+                 s->kernel, coarse ? "served, served + 1" : parts_of(w, s, c));
     }
     text_add(w->out, "    }\n}\n\n");
 }

@@ -83,8 +83,35 @@ static const PlanChain *chain_of(const Executable *e, const Work *w)
     return &e->plan->chain[e->plan->step[w->step].chain - 1];
 }
 
-/* The works of a chain on a group of parts; again: the thread has done the part of those that have fewer. */
-static void group_work(Executable *e, const Work *w, int thread, int64_t begin, int64_t end, bool again, char *scratch)
+/* The zeros in windows of what the work stores: of all groups before the first, of one before it. */
+static void clear_borders(const Executable *e, const Work *w, int thread, const PlanChain *c, int64_t begin,
+                          int64_t end)
+{
+    const Step *s = &e->plan->step[w->step];
+    for (uint32_t k = 0; k < s->narg; k++) {
+        const PlanBuffer *b = &e->plan->buffer[w->arg[k]];
+        char *window = (char *)w->args[k] + b->window * thread;
+        if (!b->border || !(s->access[k] & ACCESS_WRITE)) continue;
+        if (begin < end) plan_border_ends(b, s, window, begin, end, c->parts);
+        else plan_border(b, window);
+    }
+}
+
+/* What the work stored for the group before this one goes to where this one has it. */
+static void keep(const Executable *e, const Work *w, int thread, int64_t parts)
+{
+    const Step *s = &e->plan->step[w->step];
+    for (uint32_t k = 0; k < s->narg; k++) {
+        const PlanBuffer *b = &e->plan->buffer[w->arg[k]];
+        char *window = (char *)w->args[k] + b->window * thread;
+        if (b->kept && (s->access[k] & ACCESS_WRITE)) memmove(window, window + parts * b->stride, (size_t)b->kept);
+    }
+}
+
+/* The works of a chain on the group [begin, end) of parts; last: where the group began that the thread has done before
+ * it, if that ended here, else -1; again: the thread has done the part of those that have fewer. */
+static void group_work(Executable *e, const Work *w, int thread, int64_t begin, int64_t end, int64_t last, bool again,
+                       char *scratch)
 {
     const PlanChain *c = chain_of(e, w);
     int64_t vars[KERNEL_VARS];
@@ -92,11 +119,17 @@ static void group_work(Executable *e, const Work *w, int thread, int64_t begin, 
     for (const Work *x = w; x < w + w->works; x++) {
         double start = e->seconds && !thread ? clock_s() : 0;
         bool coarse = x->count < c->parts;
-        int64_t first = coarse ? begin / c->every : begin;
+        const Step *s = &e->plan->step[x->step];
+        bool goes_on = last >= 0 && (s->before || s->after);
+        int64_t from = goes_on ? begin + s->after : begin > s->before ? begin - s->before : 0,
+                to = end + s->after < c->parts ? end + s->after : c->parts;
         if (coarse && again) continue;
+        if (coarse) from = begin / c->every, to = from + 1;
+        if (goes_on) keep(e, x, thread, begin - last);
+        if (x->windows) clear_borders(e, x, thread, c, begin, end);
         load_vars(e, x, vars);
-        call_kernel(x->kernel, x->fn, window_args(e, x, thread, begin, args), vars, first, coarse ? first + 1 : end,
-                    scratch);
+        if (from < to)
+            call_kernel(x->kernel, x->fn, window_args(e, x, thread, begin, args), vars, from, to, scratch);
         if (e->seconds && !thread) e->seconds[x->step] += clock_s() - start;
     }
 }
@@ -105,16 +138,21 @@ static void group_work(Executable *e, const Work *w, int thread, int64_t begin, 
 static void chain_work(Executable *e, const Work *w, Seat s, char *scratch)
 {
     const PlanChain *c = chain_of(e, w);
-    int64_t begin, end, next, before = -1;          /* before: of the parts that works of fewer parts have */
-    for (const Work *x = w; x < w + w->works; x++)
+    /* before: of the parts that works of fewer parts have; last: the group before, up to done */
+    int64_t begin, end, next, before = -1, last = -1, done = -1;
+    for (const Work *x = w; x < w + w->works; x++) {
         if (x->clears) clear_halos(e, x, s.thread, s.threads);
+        if (x->windows) clear_borders(e, x, s.thread, c, 0, 0);
+    }
     for (bool again = false; next_piece(e, w, s, c->parts, again, &begin, &end); again = true)
         for (int64_t p = begin; p < end; p = next) {
             int64_t served = (p / c->every + 1) * c->every;
             next = p + c->group < end ? p + c->group : end;
             if (c->every > 1 && next > served) next = served;
-            group_work(e, w, s.thread, p, next, before == p / c->every, scratch);
+            group_work(e, w, s.thread, p, next, p == done ? last : -1, before == p / c->every, scratch);
             before = p / c->every;
+            last = p;
+            done = next;
         }
 }
 

@@ -206,20 +206,45 @@ static U attention(Graph *g, U x)
     return matmul(g, softmax(g, matmul(g, x, keys), 2), x);
 }
 
-static void make_network(Network *n, Random *r)
+/* What networks do with images: sums over channels, and windows that overlap from row to row, with zeros around. */
+static U layer(Graph *g, Random *r, U x, U before, bool wide)
 {
-    bool heads = !random_below(r, 4);
-    int64_t shape[] = { 1 + random_below(r, 4), 8 + 4 * random_below(r, 7), 8 * (1 + random_below(r, 4)) };
+    int64_t channels = uop_size(x, 1), size[] = { 1, 1 }, stride[] = { 1, 1 }, one[] = { 1, 1 }, lo[2], hi[2];
+    uint32_t kind = random_below(r, 16);
+    if (kind == 0) return before->shape == x->shape ? add(g, x, before) : contiguous(g, neg(g, x));
+    if (kind == 1) return contiguous(g, flip_axis(g, x, 2));
+    for (int k = 0; k < 2; k++) {
+        if (wide) size[k] = 1 + random_below(r, 4), stride[k] = 1 + !random_below(r, 6);
+        lo[k] = random_below(r, (uint32_t)size[k]);
+        hi[k] = size[k] - 1 - (random_below(r, 4) ? lo[k] : random_below(r, (uint32_t)size[k]));
+    }
+    bool all = !wide || kind == 2;                   /* channels, each of which is summed */
+    int64_t shape[] = { all ? 16 << random_below(r, 2) : channels, all ? channels : 1, size[0], size[1] },
+            count = shape[0] * shape[1] * shape[2] * shape[3];
+    float *w = arena_alloc(graph_arena(g), (size_t)count * sizeof *w);
+    for (int64_t i = 0; i < count; i++) w[i] = ((float)random_below(r, 15) - 7) / 16;
+    U c = tensor_const(g, DT_F32, shape, 4, w, (size_t)count * sizeof *w, NULL);
+    return relu(g, conv(g, x, c, stride, one, lo, hi, all ? 1 : channels));
+}
+
+static void make_network(Network *n, Random *r, bool images)
+{
+    bool heads = !images && !random_below(r, 4);
+    int64_t shape[] = { 1 + random_below(r, 4), 8 + 4 * random_below(r, 7), 8 * (1 + random_below(r, 4)), 1 };
     if (heads) shape[0] *= 2, shape[1] = 32 + 8 * random_below(r, 9);
-    int64_t numel = shape[0] * shape[1] * shape[2];
-    U dim[3], x, before;
+    if (images) {
+        shape[0] = 1 + !random_below(r, 6), shape[1] = 16 << random_below(r, 2);
+        shape[2] = 16 + 8 * random_below(r, 4), shape[3] = 16 + 4 * random_below(r, 3);
+    }
+    int64_t numel = shape[0] * shape[1] * shape[2] * shape[3];
+    U dim[4], x, before;
     n->g = graph_new();
     n->data = malloc((size_t)numel * sizeof *n->data);
     for (int64_t i = 0; i < numel; i++) n->data[i] = ((float)random_below(r, 15) - 7) / 8;
-    for (int k = 0; k < 3; k++) dim[k] = uop_index(n->g, shape[k]);
-    x = before = uop_param(n->g, DT_F32, dim, 3, 0);
-    for (uint32_t k = heads ? 1 + random_below(r, 2) : 4 + random_below(r, 6); k--;) {
-        U y = heads ? attention(n->g, x) : step(n->g, r, x, before);
+    for (int k = 0; k < 4; k++) dim[k] = uop_index(n->g, shape[k]);
+    x = before = uop_param(n->g, DT_F32, dim, images ? 4 : 3, 0);
+    for (uint32_t k = heads ? 1 + random_below(r, 2) : 4 + random_below(r, images ? 2 : 6); k--;) {
+        U y = heads ? attention(n->g, x) : images ? layer(n->g, r, x, before, k % 2) : step(n->g, r, x, before);
         before = x;
         x = y;
     }
@@ -250,19 +275,24 @@ static bool run_agrees(Network *n)
     return ok;
 }
 
-typedef struct { long chains, windows, in_place, mixed; } Counts;      /* mixed: chains of fewer and more parts */
+/* mixed: chains of fewer and more parts; around, kept: steps that do parts around a group's, of which some are kept;
+ * borders: windows with zeros */
+typedef struct { long chains, windows, in_place, mixed, around, kept, borders; } Counts;
 
-static bool chains_of(uint64_t seed, Device *d, const Target *t, Counts *c)
+static bool chains_of(uint64_t seed, bool images, Device *d, const Target *t, Counts *c)
 {
-    Network n = { .at = { seed, "chains", NULL, NULL, NULL } };
+    Network n = { .at = { seed, images ? "images" : "chains", NULL, NULL, NULL } };
     Random r = { seed };
-    make_network(&n, &r);
+    make_network(&n, &r, images);
     bool ok = went(&n.at, prepare(&n, d, t)) && run_agrees(&n) && run_agrees(&n);
     c->chains += n.p ? n.p->nchain : 0;
     c->in_place -= n.p ? n.p->nlife : 0;
     for (uint32_t k = 0; n.p && k < n.p->nchain; k++) c->mixed += n.p->chain[k].every > 1;
+    for (uint32_t k = 0; n.p && k < n.p->nstep; k++) c->around += n.p->step[k].before || n.p->step[k].after;
     for (uint32_t k = 0; n.p && k < n.p->nbuffer; k++) {
         c->windows += n.p->buffer[k].window > 0;
+        c->kept += n.p->buffer[k].kept > 0;
+        c->borders += n.p->buffer[k].border != NULL;
         c->in_place += n.p->buffer[k].kind == MEM_ARENA;
     }
     ref_tensor_free(&n.want);
@@ -285,13 +315,17 @@ static void chains_agree(void **state)
     Target t = *backend_cpu.target(d);
     for (long i = 0; i < count; i++) {
         t.l2_bytes = 1024 << i % 4;
-        bad += !chains_of((uint64_t)(first + i), d, &t, &c);
+        bad += !chains_of((uint64_t)(first + i), false, d, &t, &c);
+        t.l2_bytes = 8192 << i / 2 % 3;
+        if (i % 2) bad += !chains_of((uint64_t)(first + i), true, d, &t, &c);
     }
     backend_cpu.close(d);
-    print_message("%ld plans with %ld chains (%ld of fewer and more parts), %ld windows, %ld buffers in another's "
-                  "place, %ld failures\n", count, c.chains, c.mixed, c.windows, c.in_place, bad);
+    print_message("%ld plans with %ld chains (%ld of fewer and more parts), %ld windows (%ld with zeros), %ld steps "
+                  "with parts around (%ld keep some), %ld buffers in another's place, %ld failures\n",
+                  count + count / 2, c.chains, c.mixed, c.windows, c.borders, c.around, c.kept, c.in_place, bad);
     assert_int_equal(bad, 0);
     assert_true(c.chains > count / 3 && c.windows > count / 4 && c.in_place > count / 4 && c.mixed > count / 30);
+    assert_true(c.around > count / 20 && c.kept > count / 20 && c.borders > count / 20);
 }
 
 static const Target t = {
@@ -378,12 +412,49 @@ static void attention_stays_near(void **state)
     graph_free(g);
 }
 
+/* A sum over channels, windows of 3 x 3 by 2 and a sum over channels, as networks for phones begin: the enlarged image
+ * lies in windows with zeros around its rows, of which each group keeps those that the next one reads. */
+static void windows_overlap(void **state)
+{
+    (void)state;
+    enum { FROM = 16, CHANNELS = 96, TO = 24, SIZE = 112 };
+    static float a[CHANNELS * FROM], b[CHANNELS * 9], c[TO * CHANNELS];
+    Graph *g = graph_new();
+    const int64_t one[] = { 1, 1 }, two[] = { 2, 2 }, none[] = { 0, 0 },
+                  shape[][4] = { { CHANNELS, FROM, 1, 1 }, { CHANNELS, 1, 3, 3 }, { TO, CHANNELS, 1, 1 } };
+    U dim[] = { uop_index(g, 1), uop_index(g, FROM), uop_index(g, SIZE), uop_index(g, SIZE) },
+      x = uop_param(g, DT_F32, dim, 4, 0), w = tensor_const(g, DT_F32, shape[0], 4, a, sizeof a, NULL);
+    U y = relu(g, conv(g, x, w, one, one, none, none, 1));
+    w = tensor_const(g, DT_F32, shape[1], 4, b, sizeof b, NULL);
+    y = relu(g, conv(g, y, w, two, one, one, one, CHANNELS));
+    w = tensor_const(g, DT_F32, shape[2], 4, c, sizeof c, NULL);
+    y = conv(g, y, w, one, one, none, none, 1);
+    Schedule *s = NULL;
+    Plan *p = NULL;
+    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &t, NULL, NULL), TG_OK);
+    assert_int_equal(sched_optimize(s, &t, choose, (void *)(uintptr_t)&t, 1, NULL), TG_OK);
+    assert_int_equal(plan_make(&p, s, &t), TG_OK);
+    assert_int_equal(p->nchain, 1);
+    const PlanChain *chain = p->chain;
+    assert_int_equal(chain->last - chain->first, 2);
+    const Step *first = &p->step[chain->first];
+    assert_true(first->before == 1 && !first->after && !first[1].before && !first[2].before && chain->group > 2);
+    const PlanBuffer *image = NULL;
+    for (uint32_t k = 0; k < first->narg; k++)
+        if (first->access[k] & ACCESS_WRITE) image = &p->buffer[first->arg[k]];
+    assert_true(image && image->window && image->kept && image->border && image->kept < image->window);
+    assert_true(image->size_bytes < CHANNELS * SIZE * SIZE * (int64_t)sizeof(float) / 2);
+    plan_free(p);
+    schedule_free(s);
+    graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_hold),          cmocka_unit_test(chains_agree),
         cmocka_unit_test(attention_stays_near), cmocka_unit_test(statistics_are_computed_once),
-        cmocka_unit_test(columns_keep_lanes),
+        cmocka_unit_test(columns_keep_lanes),   cmocka_unit_test(windows_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
