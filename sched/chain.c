@@ -203,21 +203,16 @@ static bool may_be_window(const Schedule *s, const Members *m, uint32_t i, uint3
     return true;
 }
 
-static bool is_written_after(const Schedule *s, const Members *m, uint32_t i, const UOp *buffer)
+/* Does a member behind this one touch the buffer, or write it? */
+static bool is_met_after(const Schedule *s, const Members *m, uint32_t i, const UOp *buffer, bool written)
 {
-    bool written = false;
+    bool met = false;
     for (uint32_t k = i + 1; k < m->n; k++) {
-        int slot = slot_of(s->item[m->item[k]].kernel, buffer);
-        written |= slot >= 0 && s->item[m->item[k]].kernel->param[slot].written;
+        const Kernel *next = s->item[m->item[k]].kernel;
+        int slot = slot_of(next, buffer);
+        met |= slot >= 0 && (!written || next->param[slot].written);
     }
-    return written;
-}
-
-static bool is_read_inside(const Schedule *s, const Members *m, uint32_t i, const UOp *buffer)
-{
-    bool read = false;
-    for (uint32_t k = i + 1; k < m->n; k++) read |= slot_of(s->item[m->item[k]].kernel, buffer) >= 0;
-    return read;
+    return met;
 }
 
 /* Is what members do around a group's parts their own, and what they read then older than the chain? Is what zeros lie
@@ -231,9 +226,9 @@ static bool may_widen(const Schedule *s, const Members *m)
         for (uint32_t a = 0; a < k->nparam; a++) {
             const UOp *b = uop_memory(k->param[a].buffer);
             bool zeroed = b->op == UOP_BUFFER && graph_buffer(s->g, buffer_slot(b))->zeroed;
-            if (around && is_written_after(s, m, i, b)) return false;
-            if (k->param[a].written && (around || (zeroed && is_read_inside(s, m, i, b))) && !may_be_window(s, m, i, a))
-                return false;
+            if (around && is_met_after(s, m, i, b, true)) return false;
+            bool own = k->param[a].written && (around || (zeroed && is_met_after(s, m, i, b, false)));
+            if (own && !may_be_window(s, m, i, a)) return false;
         }
     }
     return true;

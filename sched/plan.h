@@ -26,7 +26,7 @@ typedef struct {
     /* window > 0: that many bytes a thread; those of part p begin at p / every * stride + first of what is addressed
      * (chain.h). kept: at the next group's beginning, as many as both groups of parts have */
     int64_t window, stride, every, first, kept;
-    const Border *border;             /* of a window, or NULL */
+    const Border *border;           /* of a window, or NULL */
     const Halo *halo;               /* MEM_ARENA: the zeros that the step with ACCESS_CLEAR makes, or NULL */
     /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
     bool once;

@@ -80,14 +80,17 @@ static bool widen(const Plan *p, const PlanChain *c, Step *a, const Step *b)
     return true;
 }
 
+static void narrow(const Plan *p, uint32_t first, uint32_t last)
+{
+    for (uint32_t i = first; i <= last && i < p->nstep; i++) p->step[i].before = p->step[i].after = 0;
+}
+
 /* Sets what steps do around a group's parts. What a step reads then that one behind it writes would be too new. */
 static bool widen_all(const Plan *p, const PlanChain *c)
 {
     bool good = c->every == 1 && p->step[c->first].wish;
-    for (uint32_t i = c->first; i <= c->last; i++) {
-        p->step[i].before = p->step[i].after = 0;
-        good &= p->step[i].wish == p->step[c->first].wish;
-    }
+    narrow(p, c->first, c->last);
+    for (uint32_t i = c->first; i <= c->last; i++) good &= p->step[i].wish == p->step[c->first].wish;
     for (uint32_t i = c->last; i-- > c->first && good;)
         for (uint32_t j = c->last; j > i && good; j--) good = widen(p, c, &p->step[i], &p->step[j]);
     for (uint32_t i = c->first; i <= c->last && good; i++) {
@@ -98,11 +101,6 @@ static bool widen_all(const Plan *p, const PlanChain *c)
                     good = s->arg[k] != p->step[j].arg[a] || !(p->step[j].access[a] & ACCESS_WRITE);
     }
     return good;
-}
-
-static void narrow_all(const Plan *p, const PlanChain *c)
-{
-    for (uint32_t i = c->first; i <= c->last; i++) p->step[i].before = p->step[i].after = 0;
 }
 
 static bool is_plain(const Step *s)
@@ -248,7 +246,7 @@ static PlanChain chain_from(const Search *s, uint32_t first)
     const Plan *p = s->p;
     PlanChain c = { first, first, 1, p->step[first].thread_count, 1 };
     while (c.last + 1 < p->nstep && joins(s, &c)) { }
-    for (uint32_t i = first; i < p->nstep && i <= c.last + 1; i++) p->step[i].before = p->step[i].after = 0;
+    narrow(p, first, c.last + 1);
     while (c.last > c.first && !meets_others(p, &c, c.last)) c.last--;
     while (c.first < c.last && !meets_others(p, &c, c.first)) c.first++;
     c.parts = p->step[c.last].thread_count;
@@ -267,7 +265,7 @@ static PlanChain best_from(Search *s, uint32_t first)
     for (uint32_t i = c.first; i <= c.last && good; i++)
         for (uint32_t k = 0; k < p->step[i].narg; k++) around |= is_private(p, &c, &p->step[i], k);
     if (good && around) return c;
-    narrow_all(p, &c);
+    narrow(p, c.first, c.last);
     s->wide = false, s->mixed = true;
     c = chain_from(s, first);
     if (c.every == 1 || has_windows(s, &c)) return c;
