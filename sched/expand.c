@@ -111,10 +111,10 @@ static int work_weight(const UOp *u, uint64_t reduces)
     return !reduces && op_is((Op)u->op, FLAG_ALU) && dtype_is_float((DType)u->dtype) ? 12 : 0;
 }
 
-/* Contiguous accesses and long computations count for a lane axis, scattered accesses against it, and look-ups for it a
- * little, which data scatter along any axis; a reduce axis serves only where no store axis does. Of a CPU's lanes more
- * do more: 32 bytes made from floats, summed and put through a sigmoid take 1.3 ms for 2^16 sums in the 4 lanes of the
- * stores, 0.8 in the 16 of the sum. */
+/* Contiguous accesses and long computations count for a lane axis, those that shuffles make contiguous a little less,
+ * scattered accesses against it, and look-ups for it a little, which data scatter along any axis; a reduce axis serves
+ * only where no store axis does. Of a CPU's lanes more do more: 32 bytes made from floats, summed and put through a
+ * sigmoid take 1.3 ms for 2^16 sums in the 4 lanes of the stores, 0.8 in the 16 of the sum. */
 static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t n, uint64_t reduces)
 {
     int score = 0;
@@ -129,7 +129,8 @@ static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t
         int64_t stride = lane_stride(x, u->src[0]->src[1], r);
         /* two loads and a shuffle */
         bool shuffled = u->op == UOP_LOAD && u->nsrc == 1 && (stride == 2 || stride == -1);
-        if (between(x, u, r, &square) || stride == 1 || shuffled) score += weight;
+        if (stride == 1) score += weight;
+        else if (shuffled || between(x, u, r, &square)) score += weight - weight / 8;
         else score += u->op == UOP_LOAD && range_data(x->g, u->src[0]->src[1]) ? weight / 10 : -weight / 10 - 1;
     }
     if (range_type(r) == AXIS_UNROLL && score > 0) score = (score + 3) / 4;

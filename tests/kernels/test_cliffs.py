@@ -413,6 +413,12 @@ check("rows that are picked are no flat loop", re.search(r" e_(\d+_)+91_", text)
 text = dump([helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])], [2304, 12], {}, "plan")
 check("two threads do not store the same rows", int(re.search(r" e_12_2304_\w+ .*threads (\d+)", text)[1]) > 64)
 
+# The greatest of 256 products, a row that is unrolled whole: its lanes are neighbours, no shuffles of what is not.
+text = dump([helper.make_node("Mul", ["x", "c"], ["p"]), helper.make_node("ReduceMax", ["p", "a"], ["y"])], [640, 256],
+            {"c": np.ones((640, 256), "f4"), "a": np.array([1])}, "source")
+check("a row that is unrolled whole has neighbours in its lanes", re.search(r"SPLIT 1 (8|16) UNROLL", text) is not None or
+      not re.search(r"shufflevector\(v\d+, v\d+, 0, (8|16), 1,", text))
+
 print(f"{count - len(wrong)} of {count} cliffs are gone")
 if wrong:
     raise SystemExit("\n".join(wrong))
