@@ -30,9 +30,13 @@ enum {
  * (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216 of 6 x 4); loads that a cycle has of the two that a core may
  * begin, where nothing else fills it (37650 x 100 by 50 columns: 7.2 ms in tiles of 13 x 1, 3.9 of 6 x 2); the rate of
  * tiles whose rows push each other out of the cache, and of those whose places need registers; shares of tiles that are
- * filled: at least, and for another cut; what loops that are merged must gain. */
+ * filled: at least, and for another cut; what loops that are merged must gain; cycles of a lane that is stored alone,
+ * in the page of its vector's others, and at a stride of whole pages (3136 x 147 by 64 columns, stored as 64 x 3136:
+ * 0.31 ms in tiles of 6 x 4, 0.21 in squares of 16; 4096 x 160 by 96: 1.00 in tiles of 9 x 3, 0.40 in squares; 64 x 49
+ * x 96 by 288, stored as 288 x 49: 2.0 in tiles of 7 x 3, 2.3 in squares). */
 static const double fma_latency = 4, loop_cycles = 0.6, load_cycles = 0.1, loads_a_cycle = 1.6, crowded_rate = 0.6,
-                    scattered_rate = 0.8, least_filled = 0.7, better_filled = 0.02, merged_gain = 0.04;
+                    scattered_rate = 0.8, least_filled = 0.7, better_filled = 0.02, merged_gain = 0.04, store_lane = 5,
+                    store_near = 2.5, store_missed = 10;
 /* How much of a core's cache a column of tiles may fill, and bytes a cycle from beyond it: 450 x 12544 by 1024 columns
  * takes 49 ms in tiles of 6 x 4 vectors (3.2 MB a column), 33 ms in those of 12 x 2 (1.6 of 2 MB), on two cores. */
 static const double column_share = 0.875, beyond_rate = 6;
@@ -96,6 +100,29 @@ static double rows_done(const Trial *p, int number, int64_t mr, int64_t m)
     return done / wanted;
 }
 
+/* Is a tile of so many rows stored as a square whose rows, not its lanes, are neighbours? Then rows and lanes change
+ * places in registers (expand.c). */
+static bool is_square(const Trial *p, const Access *a, int lane, int number, int64_t mr)
+{
+    bool turned = a->store && number >= 0 && a->step[number] == 1 && a->step[lane] != 1 && a->step[lane] != NO_STEP;
+    return turned && mr == p->lanes && p->size[lane] >= p->lanes;
+}
+
+/* Cycles in which a vector of sums is stored: lanes that are no neighbours there one by one, or in a square. */
+static double store_cycles(const Trial *p, int lane, int number, int64_t mr)
+{
+    double cycles = 0, bits = 0;
+    while (INT64_C(1) << (int)bits < p->lanes) bits++;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store || a->step[lane] == NO_STEP || !(a->ranges >> lane & 1)) continue;
+        int64_t bytes = a->step[lane] * a->bytes;
+        double each = bytes % PAGE == 0 ? store_missed : bytes * p->lanes > PAGE ? store_lane : store_near;
+        cycles += a->step[lane] == 1 ? 1 : is_square(p, a, lane, number, mr) ? 1 + bits : each * (double)p->lanes;
+    }
+    return cycles;
+}
+
 /* Share of the multiply-add peak that a tile reaches: loads, latency, padding, threads that wait. number: its rows'
  * axis, or -1. */
 static double tile_score(const Trial *p, const TileKind *t, int number, int64_t mr, int64_t nv, int64_t m, int64_t n)
@@ -110,7 +137,8 @@ static double tile_score(const Trial *p, const TileKind *t, int number, int64_t 
     double waste = (double)ceil_to(n, nv * p->lanes) / (double)n * rows_done(p, number, mr, m);
     int64_t parts = ceil_to(n, nv * p->lanes) / (nv * p->lanes);
     if (t->columns) waste *= (double)ceil_to(parts, p->t->threads) / (double)parts;
-    return fma / 2 / (cycles + loop_cycles + load_cycles * loads) / waste;
+    double stores = fma * store_cycles(p, t->lane, number, mr) / (double)p->reduced;
+    return fma / 2 / (cycles + stores + loop_cycles + load_cycles * loads) / waste;
 }
 
 /* Rows of a tile that lie at a stride of whole pages share the sets of the first cache: more of them than it has ways,
@@ -412,11 +440,11 @@ static void unroll_window(Trial *p, const Tile *tile)
 }
 
 /* Short sums wait for what they store: row by row, all columns of each, where those stay in the first cache (16384 x 8
- * by 96 columns: 0.30 ms, 0.17; 12800 x 32 by 197, 25 of 48 KB: 1.12, 0.80; 16384 x 64 by 192, all of it: 1.25, 1.37).
- */
-static bool rows_first(const Trial *p, int lane, int64_t nv)
+ * by 96 columns: 0.30 ms, 0.17; 12800 x 32 by 197, 25 of 48 KB: 1.12, 0.80; 16384 x 64 by 192, all of it: 1.25, 1.37);
+ * and squares (3136 x 147 by 64 columns, stored as 64 x 3136: 0.27 column by column, 0.21). */
+static bool rows_first(const Trial *p, int lane, int64_t nv, bool square)
 {
-    if (p->reduced > SHORT_SUM) return false;
+    if (p->reduced > SHORT_SUM || square) return square;
     return cpu_batch(p) || (p->size[lane] > p->lanes * nv && 4 * bytes_along(p, lane, 0) <= 3 * p->t->l1_bytes);
 }
 
@@ -427,7 +455,9 @@ void cpu_contract(Trial *p, int lane)
     bool columns = !cpu_batch(p) && cpu_large_columns(p, lane);
     Tile best = cpu_best_tile(p, lane, 0, columns);
     if (merge_lines(p, lane, columns, &best)) best = cpu_best_tile(p, lane, 0, columns);
-    bool rows = rows_first(p, lane, best.nv);
+    bool square = false;
+    for (uint32_t i = 0; i < p->naccess; i++) square |= is_square(p, &p->access[i], lane, best.m, best.mr);
+    bool rows = rows_first(p, lane, best.nv, square);
     /* one column of tiles fetches nothing again */
     int64_t least = best.nv < 4 ? 4 * p->lanes : best.nv * p->lanes + 1;
     bool cut = !rows && cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, least, best.mr);
@@ -442,6 +472,7 @@ void cpu_contract(Trial *p, int lane)
     for (uint32_t i = 0; i < 64; i++)
         if ((int)i != lane && (!(p->outs >> i & 1) || trial_shares(p, (int)i, lane))) inside |= UINT64_C(1) << i;
     int longest = rows ? lane : order_columns(p, lane, inside);
+    if (square) cpu_move_out(p, best.m, UINT64_C(1) << lane);
     cpu_unroll_parts(p);
     if (best.mr > 1) unroll_window(p, &best);
     cut_sum(p->out, p->k, p->t, TERMS);

@@ -57,8 +57,8 @@ static int64_t lane_stride(Expand *x, const UOp *index, const UOp *range)
     return step;
 }
 
-/* The replicas that touch what lies between the lanes: of a LOAD as many as there are lanes, whose places may be
- * anywhere, or a few that alternate. NULL: none do. */
+/* The replicas that touch what lies between the lanes: as many as there are lanes, whose places may be anywhere, or a
+ * few that alternate. NULL: none do. */
 static const UOp *between(const Expand *x, const UOp *u, const UOp *lane, bool *square)
 {
     bool load = u->op == UOP_LOAD,
@@ -70,7 +70,7 @@ static const UOp *between(const Expand *x, const UOp *u, const UOp *lane, bool *
     for (uint64_t m = u->src[0]->ranges & x->up; m; m &= m - 1) {
         const UOp *r = x->range[__builtin_ctzll(m)];
         int64_t count = r->src[0]->vmax;
-        *square = load && count == n;
+        *square = count == n;
         if (range_step(u->src[0]->src[1], r) == 1 && (*square || (count <= LANE_INTERLEAVED && step == count)))
             return r;
     }
@@ -473,7 +473,8 @@ static const UOp *moved_together(Expand *x, const UOp *u)
               *lanes = uop_index(g, n);
     if (uop_rank(index)) return NULL;
     for (*at = 0; !load && *at < count; ++*at) v[*at] = in_lanes(x, now(x, u->src[1]));
-    if (!load) interleave(x, v, n, count, true);
+    if (!load && square) transpose(x, v, n);
+    else if (!load) interleave(x, v, n, count, true);
     for (int64_t k = 0; k < count; k++) {
         const UOp *first = square
             ? at_value(x, index, lane, k)
@@ -482,7 +483,7 @@ static const UOp *moved_together(Expand *x, const UOp *u)
             UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, memory, uop_sizes(g, &first, 1), uop_sizes(g, &lanes, 1));
         v[k] = load ? UOP(g, UOP_LOAD, DT_VOID, NO_ARG, address) : UOP(g, UOP_STORE, DT_VOID, NO_ARG, address, v[k]);
     }
-    if (square) transpose(x, v, n);
+    if (load && square) transpose(x, v, n);
     else if (load) interleave(x, v, n, count, false);
     for (*at = 0; *at < count; ++*at) x->memo[u->id][variant_now(x, own(x, u))] = v[*at];
     *at = 0;

@@ -419,6 +419,13 @@ text = dump([helper.make_node("Mul", ["x", "c"], ["p"]), helper.make_node("Reduc
 check("a row that is unrolled whole has neighbours in its lanes", re.search(r"SPLIT 1 (8|16) UNROLL", text) is not None or
       not re.search(r"shufflevector\(v\d+, v\d+, 0, (8|16), 1,", text))
 
+# Products that are stored turned: squares whose rows and lanes change places in registers.
+for rows, columns, squares in ((4096, 96, True), (49, 288, False)):
+    text = dump([helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Transpose", ["p"], ["y"], perm=[1, 0])],
+                [rows, 96], {"w": np.ones((96, columns), "f4")}, "optimize")
+    check(f"products that are stored turned, {rows} rows", squares == bool(
+        re.search(r"SPLIT \d (8|16) UPCAST; SPLIT \d \1 UPCAST", text)))
+
 print(f"{count - len(wrong)} of {count} cliffs are gone")
 if wrong:
     raise SystemExit("\n".join(wrong))

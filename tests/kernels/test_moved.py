@@ -1,5 +1,5 @@
 """What only moves is moved by vectors: transposed squares, few rows in alternation, steps, repeats and reversals are
-loads side by side and shuffles, pads are parts beside what moves as a whole. Sizes are odd, types of every width, and
+loads side by side and shuffles, pads are parts beside what moves as a whole; products are stored turned. Sizes are odd, types of every width, and
 results are those of numpy. No kernel of the sizes that have room for vectors gathers element by element."""
 import os
 import pathlib
@@ -48,6 +48,12 @@ for x in (data(np.float32, 3, 70), data(np.int8, 2, 333)):
     case("Tile", x, np.tile(x, (3, 4)), [constant([3, 4])])
     case("Slice", x, x[:, ::-1], [constant(v) for v in ([-1], [-1000], [1], [-1])])
     case("Slice", x, x[:, 1::2], [constant(v) for v in ([1], [1000], [1], [2])])
+products = (37, 5, 53), (64, 16, 32), (17, 3, 100), (100, 40, 16), (16, 7, 9), (9, 4, 64)
+for rows, terms, columns in products:
+    x, w = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((rows, terms), (terms, columns)))
+    constants.append(numpy_helper.from_array(w, f"w{rows}"))
+    inputs[f"x{len(nodes)}"], wanted[f"y{len(nodes)}"] = x, (x @ w).T
+    nodes.append(helper.make_node("Einsum", [f"x{len(nodes)}", f"w{rows}"], [f"y{len(nodes)}"], equation="ik,kj->ji"))
 for block in (2, 3):
     x = data(np.float32, 2, block * block * 5, 9, 41)
     y = x.reshape(2, block, block, 5, 9, 41).transpose(0, 3, 4, 1, 5, 2).reshape(2, 5, 9 * block, 41 * block)
@@ -92,7 +98,7 @@ source = run("dump", model, "--stage", "source")
 checks = {
     "a vector of 3 of scattered elements is gathered, in few kernels": len(re.findall(r"tg_gather\w*\(p|\{ p\d\[", source)) <= 6,
     "squares and rotations are shuffles": source.count("__builtin_shufflevector") > (1000 if "f32x16 " in source else 500),
-    "a diagonal is no sum": "void r_" not in source,
+    "a diagonal is no sum, and products are": source.count("void r_") == len(products),
 }
 wrong += [f"{name}: not so" for name, good in checks.items() if not good]
 count = len(nodes) + len(checks)
