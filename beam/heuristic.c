@@ -286,13 +286,13 @@ static bool keep_rows(Trial *p)
 
 /* ---- proposals ---- */
 
-/* One list of a kernel with reduces: which loops come first, what is kept, where lanes lie, how many vectors and how
- * many rows at once. */
+/* One list of a kernel with reduces: which loops come first, what is kept, where lanes lie, how many vectors, how many
+ * rows and, of lanes that lie along outputs, how many terms at once. */
 enum { ON_CONTIGUOUS_REDUCES = -1, ON_REDUCES = -2 };
 typedef struct {
     bool first, kept;
     int lane;
-    int8_t vectors, rows;
+    int8_t vectors, rows, terms;
 } Proposal;
 enum { TEXT_MOST = 1200, SQUARE_MOST = 4000 };                     /* instructions of a kernel that is worth a look */
 static const double sure = 0.8,             /* an estimate below this share of another's is one to believe */
@@ -312,6 +312,18 @@ static bool has_vectors(const Trial *p, int lane)
     return is_symbolic(p, lane) ? cpu_divisor(p, lane) % (2 * p->lanes) == 0 : p->size[lane] > p->lanes;
 }
 
+/* Long reduces take so many terms at once, in sums of their own. */
+static bool terms_at_once(Trial *p, int64_t n)
+{
+    bool any = false;
+    for (uint32_t i = p->nout; i < p->naxis; i++) {
+        int number = p->number[i];
+        if (opt_axis(p->k, number) < 0 || is_symbolic(p, number) || trial_size(p, number) % n) continue;
+        any |= cpu_split(p, number, n, AXIS_UNROLL);
+    }
+    return any;
+}
+
 static bool propose(Trial *p, const Proposal *c)
 {
     int row = inner_row(p, c->lane);
@@ -325,6 +337,7 @@ static bool propose(Trial *p, const Proposal *c)
     else {
         unroll_small(p, SHORT);
         lanes_on(p, c->lane, c->vectors);
+        if (c->terms > 1 && !terms_at_once(p, c->terms)) return false;
     }
     if (c->rows > 1 && !cpu_split(p, row, c->rows, AXIS_UPCAST)) return false;
     cpu_share(p, -1);
@@ -342,15 +355,16 @@ static double estimate(Trial *p, uint32_t most)
 /* Of a kernel with row statistics: the list of least cost. */
 static void best_of_rows(Trial *p, const Kernel *k)
 {
-    static const struct { int8_t vectors, rows; } shape[] = { { 1, 1 }, { 2, 1 }, { 4, 1 }, { 1, 4 } };
+    static const struct { int8_t vectors, rows, terms; } shape[] = { { 1, 1, 1 }, { 2, 1, 1 }, { 4, 1, 1 },
+                                                                     { 1, 4, 1 }, { 1, 1, 4 } };
     OptList best = *p->out;
     double least = estimate(p, UINT32_MAX) * sure, cost;
     for (int lane = ON_REDUCES; lane < 64; lane++)
         for (uint32_t i = 0; i < (lane < 0 || p->outs >> lane & 1 ? 4 : 0); i++)
             for (uint32_t s = 0; s < sizeof shape / sizeof *shape; s++) {
-                Proposal c = { i & 1, i >> 1 & 1, lane, shape[s].vectors, shape[s].rows };
+                Proposal c = { i & 1, i >> 1 & 1, lane, shape[s].vectors, shape[s].rows, shape[s].terms };
                 /* there, two stands for one vector at a time (reduce_lanes) */
-                if (lane < 0 && c.rows == 1 && c.vectors > (lane == ON_REDUCES ? 2 : 1)) continue;
+                if (lane < 0 && (c.terms > 1 || (c.rows == 1 && c.vectors > (lane == ON_REDUCES ? 2 : 1)))) continue;
                 trial_again(p, k);
                 if (!propose(p, &c) || (cost = estimate(p, TEXT_MOST)) >= least) continue;
                 least = cost;
