@@ -99,6 +99,26 @@ void facts_gather(Rangeify *r, const UOp *const *order, uint32_t n)
     }
 }
 
+double facts_operations(Rangeify *r, const UOp *u)
+{
+    ArenaMark mark = arena_mark(r->arena);
+    uint32_t n;
+    const UOp **order = uop_toposort(r->g, &u, 1, r->arena, &n);
+    uint8_t *inside = NEW_N(r->arena, uint8_t, u->id + 1);
+    double cost = 0;
+    inside[u->id] = 1;
+    for (uint32_t i = n; i-- > 0;) {
+        if (!inside[order[i]->id]) continue;
+        cost += own_cost(order[i]);
+        for (uint32_t k = 0; k < node_values(order[i]); k++) {
+            const UOp *s = order[i]->src[k];
+            if (!node_is_leaf(s) && !r->forced[s->id] && !r->stored[s->id] && s->op != UOP_REDUCE) inside[s->id] = 1;
+        }
+    }
+    arena_release(r->arena, mark);
+    return cost;
+}
+
 double node_base(const UOp *u)
 {
     double n = (double)uop_numel(u);

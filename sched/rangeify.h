@@ -80,6 +80,7 @@ bool node_only_widens(const UOp *u);       /* a wider copy of a constant, which 
 bool node_widens(const UOp *u);            /* a CAST that keeps every value; also that of short integers to f32 */
 double node_base(const UOp *u);            /* elements of what views look at, the fewest on the way */
 bool node_contracts(const UOp *u);         /* a sum of products whose operands are smaller than the product */
+double facts_operations(Rangeify *r, const UOp *u);     /* of an element, each once, down to what lies in memory */
 void facts_gather(Rangeify *r, const UOp *const *order, uint32_t n);
 void facts_foresee(Rangeify *r, const UOp *const *order, uint32_t n);      /* what will surely be stored */
 
