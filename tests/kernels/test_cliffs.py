@@ -424,6 +424,10 @@ text = dump([helper.make_node("LogSoftmax", ["x"], ["y"], axis=0)], [2616, 8], {
 if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text() and not os.environ.get("TGRUN_PROCESSOR"):
     check("statistics of eight columns have them in lanes", "SPLIT 1 8 UPCAST; SPLIT 2 4 UNROLL" in text)
 
+# Statistics of short rows: squares of as many rows as lanes, so that nothing goes across lanes.
+text = dump([helper.make_node("LogSoftmax", ["x"], ["y"])], [16384, 8], {}, "optimize")
+check("statistics of short rows are made in squares", "SPLIT 0 8 UPCAST; SPLIT 2 8 UPCAST; SPLIT 3 8 UNROLL" in text)
+
 # A costly value that is summed around another axis, and wanted behind the sum, is computed once.
 text = dump([helper.make_node("Gelu", ["x"], ["g"]), helper.make_node("ReduceMean", ["g", "a"], ["m"]),
              helper.make_node("Sub", ["g", "m"], ["y"])], [31, 160, 141], {"a": np.array([0, 2])}, "plan")
