@@ -95,7 +95,7 @@ static U in_wide(Graph *g, U x, int64_t axis, U (*f)(Graph *g, U x, int64_t axis
 static U below_max(Graph *g, U x, int64_t axis)
 {
     U m = max_reduce(g, x, axis, true);
-    return sub(g, x, m->op == UOP_REDUCE ? uop_tagged(g, m, LOOSE_TAG) : m);
+    return sub(g, x, m != x && m->op == UOP_REDUCE ? uop_tagged(g, m, LOOSE_TAG) : m);
 }
 
 /* Every term is divided by a sum of 1 or more: one rounded product by log2(e) serves, unlike in exp_. Terms that would

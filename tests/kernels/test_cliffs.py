@@ -428,6 +428,11 @@ if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text() and not os.environ.get
 text = dump([helper.make_node("LogSoftmax", ["x"], ["y"])], [16384, 8], {}, "optimize")
 check("statistics of short rows are made in squares", "SPLIT 0 8 UPCAST; SPLIT 2 8 UPCAST; SPLIT 3 8 UNROLL" in text)
 
+# A log-softmax along an axis of one element, of a maximum: that is one value, however NaN may come out of it.
+text = dump([helper.make_node("ReduceMax", ["x", "a"], ["m"]), helper.make_node("LogSoftmax", ["m"], ["s"], axis=1),
+             helper.make_node("Exp", ["s"], ["y"])], [640, 768], {"a": np.array([1])}, "plan")
+check("a maximum is found once", text.count(" r_640_768_") == 1)
+
 # A costly value that is summed around another axis, and wanted behind the sum, is computed once.
 text = dump([helper.make_node("Gelu", ["x"], ["g"]), helper.make_node("ReduceMean", ["g", "a"], ["m"]),
              helper.make_node("Sub", ["g", "m"], ["y"])], [31, 160, 141], {"a": np.array([0, 2])}, "plan")
