@@ -36,6 +36,9 @@ void cpu_share(Trial *p, int first);
 typedef struct { int m; int64_t mr, nv; double score; } Tile;
 /* others: registers that hold neither sums nor vectors of the lane axis; columns: threads take columns of tiles each */
 Tile cpu_best_tile(const Trial *p, int lane, int64_t others, bool columns);
+/* Lanes of a short axis of n: all of it at once, with a few that compute nothing, where the largest power of two below
+ * it would go over everything twice. */
+int64_t cpu_lanes_of_short(Trial *p, int lane, int64_t n);
 uint64_t cpu_batch(const Trial *p);                                     /* loops on which all that is summed depends */
 bool cpu_meets_constants(const Trial *p, int number);                   /* some that are summed vary along it */
 bool cpu_large_columns(const Trial *p, int lane);                       /* so many bytes that threads share them out */

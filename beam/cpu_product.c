@@ -274,9 +274,7 @@ void cpu_unroll_parts(Trial *p)
     }
 }
 
-/* Lanes of a short axis: all of it at once, with a few that compute nothing, where the largest power of two below it
- * would go over everything twice. */
-static int64_t lanes_of_short(Trial *p, int lane, int64_t n)
+int64_t cpu_lanes_of_short(Trial *p, int lane, int64_t n)
 {
     int64_t below = floor_power(n), above = below == n ? n : 2 * below;
     return above <= p->lanes && 5 * above <= 8 * n && !is_symbolic(p, lane) && cpu_padto(p, lane, above) ? above
@@ -465,7 +463,7 @@ void cpu_contract(Trial *p, int lane)
         p->size[best.m] = trial_size(p, best.m);
         best = cpu_best_tile(p, lane, 0, false);
     }
-    cpu_lanes(p, lane, n < p->lanes ? lanes_of_short(p, lane, n) : p->lanes, best.nv);
+    cpu_lanes(p, lane, n < p->lanes ? cpu_lanes_of_short(p, lane, n) : p->lanes, best.nv);
     if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);
     uint64_t inside = 0;
