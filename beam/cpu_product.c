@@ -111,14 +111,13 @@ static bool is_square(const Trial *p, const Access *a, int lane, int number, int
 /* Cycles in which a vector of sums is stored: lanes that are no neighbours there one by one, or in a square. */
 static double store_cycles(const Trial *p, int lane, int number, int64_t mr)
 {
-    double cycles = 0, bits = 0;
-    while (INT64_C(1) << (int)bits < p->lanes) bits++;
+    double cycles = 0, shuffles = __builtin_ctzll((uint64_t)p->lanes);
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         if (!a->store || a->step[lane] == NO_STEP || !(a->ranges >> lane & 1)) continue;
         int64_t bytes = a->step[lane] * a->bytes;
         double each = bytes % PAGE == 0 ? store_missed : bytes * p->lanes > PAGE ? store_lane : store_near;
-        cycles += a->step[lane] == 1 ? 1 : is_square(p, a, lane, number, mr) ? 1 + bits : each * (double)p->lanes;
+        cycles += a->step[lane] == 1 ? 1 : is_square(p, a, lane, number, mr) ? 1 + shuffles : each * (double)p->lanes;
     }
     return cycles;
 }
@@ -438,11 +437,11 @@ static void unroll_window(Trial *p, const Tile *tile)
 }
 
 /* Short sums wait for what they store: row by row, all columns of each, where those stay in the first cache (16384 x 8
- * by 96 columns: 0.30 ms, 0.17; 12800 x 32 by 197, 25 of 48 KB: 1.12, 0.80; 16384 x 64 by 192, all of it: 1.25, 1.37);
- * and squares (3136 x 147 by 64 columns, stored as 64 x 3136: 0.27 column by column, 0.21). */
-static bool rows_first(const Trial *p, int lane, int64_t nv, bool square)
+ * by 96 columns: 0.30 ms, 0.17; 12800 x 32 by 197, 25 of 48 KB: 1.12, 0.80; 16384 x 64 by 192, all of it: 1.25, 1.37).
+ */
+static bool rows_first(const Trial *p, int lane, int64_t nv)
 {
-    if (p->reduced > SHORT_SUM || square) return square;
+    if (p->reduced > SHORT_SUM) return false;
     return cpu_batch(p) || (p->size[lane] > p->lanes * nv && 4 * bytes_along(p, lane, 0) <= 3 * p->t->l1_bytes);
 }
 
@@ -453,9 +452,10 @@ void cpu_contract(Trial *p, int lane)
     bool columns = !cpu_batch(p) && cpu_large_columns(p, lane);
     Tile best = cpu_best_tile(p, lane, 0, columns);
     if (merge_lines(p, lane, columns, &best)) best = cpu_best_tile(p, lane, 0, columns);
+    /* squares go row by row (3136 x 147 by 64 columns, stored as 64 x 3136: 0.27 ms column by column, 0.21) */
     bool square = false;
     for (uint32_t i = 0; i < p->naccess; i++) square |= is_square(p, &p->access[i], lane, best.m, best.mr);
-    bool rows = rows_first(p, lane, best.nv, square);
+    bool rows = square || rows_first(p, lane, best.nv);
     /* one column of tiles fetches nothing again */
     int64_t least = best.nv < 4 ? 4 * p->lanes : best.nv * p->lanes + 1;
     bool cut = !rows && cpu_meets_constants(p, lane) && cpu_cut_rows(p, lane, best.m, least, best.mr);

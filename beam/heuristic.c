@@ -355,8 +355,10 @@ static bool propose(Trial *p, const Proposal *c)
         if (!rows_in_squares(p, c->lane)) return false;
     } else if (c->lane < 0) statistics(p, kept, c->lane == ON_REDUCES, c->vectors > 1);
     else {
+        int64_t n = p->size[c->lane];
         unroll_small(p, SHORT);
-        lanes_on(p, c->lane, c->vectors);
+        if (p->contraction && n < p->lanes) cpu_lanes(p, c->lane, cpu_lanes_of_short(p, c->lane, n), 1);
+        else lanes_on(p, c->lane, c->vectors);
         if (c->terms > 1 && !terms_at_once(p, c->terms)) return false;
     }
     if (c->rows > 1 && !cpu_split(p, row, c->rows, AXIS_UPCAST)) return false;
@@ -372,25 +374,29 @@ static double estimate(Trial *p, uint32_t most)
     return kernel_cost(p->k, p->t).seconds;
 }
 
+static void try_proposal(Trial *p, const Kernel *k, const Proposal *c, OptList *best, double *least)
+{
+    trial_again(p, k);
+    double cost = propose(p, c) ? estimate(p, c->terms == SQUARE ? SQUARE_MOST : TEXT_MOST) : 1e30;
+    if (cost >= *least) return;
+    *least = cost;
+    *best = *p->out;
+}
+
 /* Of a kernel with row statistics: the list of least cost. */
 static void best_of_rows(Trial *p, const Kernel *k)
 {
     static const struct { int8_t vectors, rows, terms; } shape[] = { { 1, 1, 1 }, { 2, 1, 1 }, { 4, 1, 1 },
                                                                      { 1, 4, 1 }, { 1, 1, 4 }, { 1, 1, SQUARE } };
     OptList best = *p->out;
-    double least = estimate(p, UINT32_MAX) * sure, cost;
+    double least = estimate(p, UINT32_MAX) * sure;
     for (int lane = ON_REDUCES; lane < 64; lane++)
         for (uint32_t i = 0; i < (lane < 0 || p->outs >> lane & 1 ? 4 : 0); i++)
             for (uint32_t s = 0; s < sizeof shape / sizeof *shape; s++) {
                 Proposal c = { i & 1, i >> 1 & 1, lane, shape[s].vectors, shape[s].rows, shape[s].terms };
                 /* there, two stands for one vector at a time (reduce_lanes) */
                 if (lane < 0 && (c.terms != 1 || (c.rows == 1 && c.vectors > (lane == ON_REDUCES ? 2 : 1)))) continue;
-                if (c.terms == SQUARE && !(p->rows >> lane & 1)) continue;
-                trial_again(p, k);
-                if (!propose(p, &c) || (cost = estimate(p, c.terms == SQUARE ? SQUARE_MOST : TEXT_MOST)) >= least)
-                    continue;
-                least = cost;
-                best = *p->out;
+                if (c.terms != SQUARE || p->rows >> lane & 1) try_proposal(p, k, &c, &best, &least);
             }
     *p->out = best;
 }
@@ -413,22 +419,12 @@ static bool is_window(const Trial *p, int lane)
  * pictures of 32 x 5, 3 x 3: 2.0 ms, 0.40). */
 static void best_of_windows(Trial *p, const Kernel *k, int lane)
 {
-    static const struct { int8_t vectors, rows; } shape[] = { { 1, 1 }, { 4, 1 }, { 2, 2 }, { 1, 4 } };
+    static const struct { int8_t vectors, rows; } shape[] = { { 1, 1 }, { 4, 1 }, { 2, 2 }, { 1, 2 }, { 1, 4 } };
     OptList best = *p->out;
-    double least = estimate(p, UINT32_MAX) * sure, cost;
+    double least = estimate(p, UINT32_MAX) * sure;
     for (uint32_t s = 0; s < sizeof shape / sizeof *shape; s++) {
-        trial_again(p, k);
-        unroll_small(p, WINDOW);
-        int64_t n = p->size[lane];
-        int row = inner_row(p, lane);
-        if (n < p->lanes) cpu_lanes(p, lane, cpu_lanes_of_short(p, lane, n), 1);
-        else lanes_on(p, lane, shape[s].vectors);
-        if (shape[s].rows > 1 && (row < 0 || !cpu_split(p, row, shape[s].rows, AXIS_UPCAST))) continue;
-        cpu_share(p, -1);
-        trial_pack(p);
-        if ((cost = estimate(p, TEXT_MOST)) >= least) continue;
-        least = cost;
-        best = *p->out;
+        Proposal c = { .lane = lane, .vectors = shape[s].vectors, .rows = shape[s].rows, .terms = 1 };
+        try_proposal(p, k, &c, &best, &least);
     }
     *p->out = best;
 }

@@ -275,9 +275,9 @@ static void doubt_first(Subject *u)
     memmove(u->kept, u->kept + 1, --u->nkept * sizeof *u->kept);
 }
 
-/* Times relative to the incumbent of the same moment, so that a slow minute does not favour later rounds. *gained: a
- * list won; *dry: none did of those that could have. */
-static void take_results(Search *s, Subject *u, Candidate *c, const ListResult *r, uint32_t n, bool *gained, bool *dry)
+/* Times relative to the incumbent of the same moment, so that a slow minute does not favour later rounds. A round in
+ * which every list is bad says nothing of those that are left. */
+static void take_results(Search *s, Subject *u, Candidate *c, const ListResult *r, uint32_t n)
 {
     const Candidate *winner = NULL;
     uint32_t known = 0, bad = 0;
@@ -292,14 +292,14 @@ static void take_results(Search *s, Subject *u, Candidate *c, const ListResult *
         if (r[i].state == LIST_BETTER && (!winner || c[i].seconds < winner->seconds)) winner = &c[i];
     }
     if (winner) take_winner(s, u, winner);
-    if (bad && bad == known && u->nkept > 1) doubt_first(u);
+    bool all_bad = bad && bad == known;
+    if (all_bad && u->nkept > 1) doubt_first(u);
     for (uint32_t i = 0; i < n; i++)
         if (c[i].seconds < PARENT * u->seconds) keep(s, u, &c[i]);
-    *gained = winner != NULL;
-    *dry = !winner && (bad < known || !known);
+    u->dry = winner ? 0 : u->dry + !all_bad;
 }
 
-static TgStatus send_picked(Search *s, Subject *u, Candidate *c, uint32_t n, bool *gained, bool *dry)
+static TgStatus send_picked(Search *s, Subject *u, Candidate *c, uint32_t n)
 {
     OptList list[ROUND_MOST];
     ListResult result[ROUND_MOST];
@@ -307,7 +307,7 @@ static TgStatus send_picked(Search *s, Subject *u, Candidate *c, uint32_t n, boo
     list[0] = u->best;
     for (uint32_t i = 0; i < n; i++) list[i + 1] = c[i].opts;
     TRY(worker_round(s->worker, u->k, &h, list, n + 1, result, s->until));
-    take_results(s, u, c, result + 1, n, gained, dry);
+    take_results(s, u, c, result + 1, n);
     return TG_OK;
 }
 
@@ -315,16 +315,14 @@ static void tune_once(Search *s, Subject *u)
 {
     Pool p = { .s = s, .u = u, .c = mem_new(POOL * sizeof *p.c), .waiting = mem_new(POOL * sizeof *p.waiting) };
     Candidate picked[GPU_BATCH];
-    bool gained = false, dry = true;
     double start = clock_s();
     if (p.c && p.waiting) make_pool(&p);
     double made = clock_s();
     uint32_t n = pick(&p, picked, s->t->max_block ? GPU_BATCH : BATCH);
-    if (!n || send_picked(s, u, picked, n, &gained, &dry) != TG_OK) u->done = true;
+    if (!n || send_picked(s, u, picked, n) != TG_OK) u->done = true;
     if (s->o->verbose > 1)
         watch_say("%s: %u of a pool of %u; %.2f s for the pool, %.2f s for the worker", u->k->name, n, p.n,
                   made - start, clock_s() - made);
-    u->dry = gained ? 0 : u->dry + dry;
     u->done |= u->dry >= PATIENCE_ROUNDS;
     status_clear();
     mem_free(p.c);
