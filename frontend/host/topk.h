@@ -27,18 +27,18 @@ PROCESSOR static Keyed TOPK(keyed)(VALUE x, int64_t index, bool largest)
     return (Keyed){ (uint64_t)(largest ? ~order : order) ^ UINT64_C(1) << 63, index };
 }
 
-/* May one of them be better than the limit? Every NaN may. */
-PROCESSOR static bool TOPK(any_better)(const VALUE *x, int64_t n, VALUE limit, bool largest)
+/* Which of a block may be better than the limit, a bit each. Every NaN may. */
+PROCESSOR static inline uint32_t TOPK(better)(const VALUE *x, VALUE limit, bool largest)
 {
-    BITS found = 0;
+    uint32_t found = 0;
     if (largest) {
 #pragma omp simd reduction(| : found)
-        for (int64_t i = 0; i < n; i++) found |= !(x[i] <= limit);
+        for (int i = 0; i < BLOCK; i++) found |= x[i] <= limit ? 0 : UINT32_C(1) << i;
     } else {
 #pragma omp simd reduction(| : found)
-        for (int64_t i = 0; i < n; i++) found |= !(x[i] >= limit);
+        for (int i = 0; i < BLOCK; i++) found |= x[i] >= limit ? 0 : UINT32_C(1) << i;
     }
-    return found != 0;
+    return found;
 }
 
 /* How many are at least that. */
@@ -134,19 +134,22 @@ PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, b
     VALUE limit;
     bool limited = TOPK(first_limit)(&limit, x, n, k, largest);
     if (!limited && k <= FEW) return TOPK(few_best)(x, n, k, largest, item);
-    for (int64_t i = 0; i < n; i++) {
-        if (limited && i % BLOCK == 0)
-            while (i + BLOCK <= n && !TOPK(any_better)(x + i, BLOCK, limit, largest)) i += BLOCK;
-        if (i == n) break;
-        if (limited && (largest ? x[i] <= limit : x[i] >= limit)) continue;
-        item[count++] = TOPK(keyed)(x[i], i, largest);
-        if (count < room) continue;
-        Keyed *sorted = keyed_sort(item, spare, count);
-        spare = sorted == item ? spare : item;
-        item = sorted;
-        count = k;
-        limit = x[item[k - 1].index];
-        limited = true;
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        int64_t left = n - from;
+        uint32_t wanted = left < BLOCK ? (UINT32_C(1) << left) - 1 : UINT32_MAX;
+        if (limited && left >= BLOCK) wanted = TOPK(better)(x + from, limit, largest);
+        for (; wanted; wanted &= wanted - 1) {
+            int64_t i = from + __builtin_ctz(wanted);
+            if (limited && (largest ? x[i] <= limit : x[i] >= limit)) continue;
+            item[count++] = TOPK(keyed)(x[i], i, largest);
+            if (count < room) continue;
+            Keyed *sorted = keyed_sort(item, spare, count);
+            spare = sorted == item ? spare : item;
+            item = sorted;
+            count = k;
+            limit = x[item[k - 1].index];
+            limited = true;
+        }
     }
     return keyed_sort(item, spare, count);
 }
