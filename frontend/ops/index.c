@@ -244,14 +244,6 @@ U op_unique_ms(Graph *g, const Ctx *c)
 
 /* ---- TopK ---- */
 
-static U topk_one(Graph *g, U x, int64_t axis, bool largest, U *index)
-{
-    U v = largest ? x : dtype_is_float((DType)x->dtype) ? neg(g, x) : not_(g, x);
-    *index = argmax(g, v, axis, true, false);
-    v = max_reduce(g, v, axis, true);
-    return largest ? v : dtype_is_float((DType)x->dtype) ? neg(g, v) : not_(g, v);
-}
-
 /* As one of the four types that the host function takes; unsigned ones with the upper half first. */
 static U topk_type(Graph *g, U x)
 {
@@ -264,6 +256,32 @@ static U topk_type(Graph *g, U x)
 static U topk_back(Graph *g, U y, DType t)
 {
     return t == DT_U64 ? xor_(g, bitcast(g, y, t), uop_int(g, t, INT64_MIN)) : y->dtype == t ? y : cast(g, y, t);
+}
+
+/* The bits of a float as an integer that orders as the values do, NaN above all; and back. */
+static U ordered(Graph *g, U x)
+{
+    DType t = x->dtype == DT_F64 ? DT_I64 : DT_I32;
+    U most = uop_int(g, t, dtype_max(t)), zero = uop_int(g, t, 0), bits = bitcast(g, x, t);
+    bits = where(g, eq(g, x, uop_float(g, (DType)x->dtype, 0)), zero, bits);
+    return where(g, is_nan(g, x), most, where(g, lt(g, bits, zero), xor_(g, bits, most), bits));
+}
+
+static U unordered(Graph *g, U x, DType t)
+{
+    U most = uop_int(g, (DType)x->dtype, dtype_max((DType)x->dtype));
+    return bitcast(g, where(g, lt(g, x, uop_int(g, (DType)x->dtype, 0)), xor_(g, x, most), x), t);
+}
+
+static U topk_one(Graph *g, U x, int64_t axis, bool largest, U *index)
+{
+    bool floats = dtype_is_float((DType)x->dtype);
+    U from = floats && !largest ? topk_type(g, x) : x, v = from;
+    if (!largest) v = not_(g, floats ? ordered(g, from) : from);
+    *index = argmax(g, v, axis, true, false);
+    v = max_reduce(g, v, axis, true);
+    if (!largest) v = not_(g, v);
+    return floats && !largest ? topk_back(g, unordered(g, v, (DType)from->dtype), (DType)x->dtype) : v;
 }
 
 /** TopK (ONNX 1, 10, 11): the k largest (or smallest) along the axis, best first; equal ones by lower index. */
