@@ -260,22 +260,32 @@ static void stack(Lower *l, const UOp *u, uint32_t n)
 
 static void lane_of_vector(Lower *l, const UOp *u) { x_hold(l, u, x_lane(l, u->src[0], (uint32_t)u->src[1]->arg.i)); }
 
-/* r = c + the sums of four products of bytes, a's unsigned: those at even and odd places as halves of words, whose
- * products of pairs are exact. */
-static void dot_bytes(Lower *l, Reg a, Reg b, Reg c, int width, Reg r)
+/* The bytes of u, which lie in r, at even and odd places as halves of words: made once a block, of all its products. */
+static Halves halves(Lower *l, const UOp *u, Reg r, int shift, int width)
 {
-    enum { BYTE = 8, PARTS = 2 };
+    enum { BYTE = 8 };
     Mcode *m = l->m;
-    Reg sum[PARTS], of[2] = { a, b };
-    for (int odd = 0; odd < PARTS; odd++) {
-        Reg half[2];
-        for (int k = 0; k < 2; k++) {
-            Reg up = odd ? of[k] : mcode_give(m, M_PSLLW, x_vector(l, width), of[k], 0, BYTE, width);
-            half[k] = mcode_give(m, k ? M_PSRAW : M_PSRLW, x_vector(l, width), up, 0, BYTE, width);
-        }
-        sum[odd] = mcode_give(m, M_PMADDWD, x_vector(l, width), half[0], half[1], 0, width);
-    }
-    Reg both = mcode_give(m, M_PADDD, x_vector(l, width), sum[0], sum[1], 0, width);
+    for (uint32_t k = 0; k < DOT_HALVES && l->times[u->id] == 1; k++)
+        if (l->halves[k].of == u && l->halves[k].block == l->block[l->at] &&
+            m->reg[l->halves[k].part.even].width == width)
+            return l->halves[k].part;
+    typeof(l->halves[0]) *h = &l->halves[l->made++ % DOT_HALVES];
+    h->of = u, h->block = l->block[l->at];
+    Reg up = mcode_give(m, M_PSLLW, x_vector(l, width), r, 0, BYTE, width);
+    h->part.even = mcode_give(m, shift, x_vector(l, width), up, 0, BYTE, width);
+    h->part.odd = mcode_give(m, shift, x_vector(l, width), r, 0, BYTE, width);
+    return h->part;
+}
+
+/* r = c + the sums of four products of bytes, those of the dot product's first operand, which is a in all lanes,
+ * unsigned: products of pairs of halves are exact. */
+static void dot_bytes(Lower *l, const UOp *dot, Reg a, Reg b, Reg c, int width, Reg r)
+{
+    Mcode *m = l->m;
+    Halves x = halves(l, dot->src[0], a, M_PSRLW, width), y = halves(l, dot->src[1], b, M_PSRAW, width);
+    Reg even = mcode_give(m, M_PMADDWD, x_vector(l, width), x.even, y.even, 0, width),
+        odd = mcode_give(m, M_PMADDWD, x_vector(l, width), x.odd, y.odd, 0, width),
+        both = mcode_give(m, M_PADDD, x_vector(l, width), even, odd, 0, width);
     mcode_give(m, M_PADDD, r, both, c, 0, width);
 }
 
@@ -298,7 +308,7 @@ static void dot(Lower *l, const UOp *u)
         i->dst = l->spread.r, i->b = from, i->width = (uint8_t)width;
     }
     Reg a = l->spread.r;
-    if (bytes) dot_bytes(l, a, b, c, width, r);
+    if (bytes) dot_bytes(l, u, a, b, c, width, r);
     else mcode_give(l->m, op, r, a, b, 0, width), l->m->ins[l->m->count - 1].c = c;
     x_hold(l, u, r);
 }

@@ -10,7 +10,8 @@
 #include "backends/x86/mir.h"
 #include "sched/kernel.h"
 
-enum { MOST_BYTES = 64, MOST_LANES = 64 }; /* of a vector */
+/* of a vector; operands of dot products whose halves are kept */
+enum { MOST_BYTES = 64, MOST_LANES = 64, DOT_HALVES = 8 };
 typedef enum { HELD_NOT, HELD_ONE, HELD_LANES } Held;
 typedef struct {
     uint8_t held, splat; /* splat: bytes of the register in which each element is the same */
@@ -18,6 +19,7 @@ typedef struct {
     int64_t stored_at;
     Reg r, *lane;
 } Val;
+typedef struct { Reg even, odd; } Halves;
 typedef struct {
     Reg i;
     uint32_t top, end, loop;
@@ -48,6 +50,9 @@ typedef struct {
     uint32_t nopen, ifs[64], nifs;
     struct Tiles *tiles; /* NULL: the kernel has none */
     struct { const UOp *of; Reg r; uint32_t block; } spread;        /* the last operand of a dot product in all lanes */
+    /* bytes at even and odd places of operands of dot products, as halves of words; `made` of them so far */
+    struct { const UOp *of; Halves part; uint32_t block; } halves[DOT_HALVES];
+    uint32_t made;
     TgStatus status;
 } Lower;
 
