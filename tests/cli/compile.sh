@@ -19,6 +19,9 @@ t compile $M/add.onnx -o nosuch/add.tgc -q
 t compile $M/add.onnx -o add2.tgc -d reference -q
 t compile $M/parts.onnx -o parts.tgc -d cpu -q >/dev/null
 bare parts.tgc -i f32[3]:1,2,3 --runs 1 -q
+# for a lesser class of processors, to which this one belongs too
+TGRUN_PROCESSOR=sse2 t compile $M/parts.onnx -o lesser.tgc -d cpu -q >/dev/null
+bare lesser.tgc -i f32[3]:1,2,3 --runs 1 -q
 "$TGRUN_PROGRAM" compile $M/add.onnx -o json.tgc -d cpu -q --json | keys
 head -c 5000 add.tgc >cut.tgc; t cut.tgc -q
 printf x | dd of=add.tgc bs=1 seek=4100 conv=notrunc status=none; t add.tgc -q -s x=1,3 -s y=1,3
