@@ -1,6 +1,7 @@
 """What only moves is moved by vectors: transposed squares, few rows in alternation, steps, repeats and reversals are
-loads side by side and shuffles, pads are parts beside what moves as a whole; products are stored turned. Sizes are odd, types of every width, and
-results are those of numpy. No kernel of the sizes that have room for vectors gathers element by element."""
+loads side by side and shuffles, pads are parts beside what moves as a whole; products are stored turned. Sizes are odd,
+types of every width, and results are those of numpy. No kernel of the sizes that have room for vectors gathers element
+by element."""
 import os
 import pathlib
 import re
