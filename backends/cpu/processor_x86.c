@@ -127,7 +127,7 @@ void processor_words(unsigned word[PROCESSOR_WORDS])
     __get_cpuid_count(1, 0, &word[PROCESSOR_MODEL], &word[1], &word[2], &word[3]);
     __get_cpuid_count(7, 0, &word[4], &word[5], &word[6], &word[7]);
     __get_cpuid_count(7, 1, &word[8], &word[9], &word[10], &word[11]);
-    /* in place of what says which core reads it: a bit for each class that this one has */
+    /* in place of what says which core reads it: a bit for each class below its own */
     word[1] = (1u << class_wanted()) - 1;
 }
 

@@ -273,15 +273,16 @@ static U unordered(Graph *g, U x, DType t)
     return bitcast(g, where(g, lt(g, x, uop_int(g, (DType)x->dtype, 0)), xor_(g, x, most), x), t);
 }
 
+/* Of the smallest, NaN would be the maximum of the negated: its order is that of integers. */
 static U topk_one(Graph *g, U x, int64_t axis, bool largest, U *index)
 {
-    bool floats = dtype_is_float((DType)x->dtype);
-    U from = floats && !largest ? topk_type(g, x) : x, v = from;
-    if (!largest) v = not_(g, floats ? ordered(g, from) : from);
+    bool by_bits = !largest && dtype_is_float((DType)x->dtype);
+    U from = by_bits ? topk_type(g, x) : x, v = by_bits ? ordered(g, from) : from;
+    if (!largest) v = not_(g, v);
     *index = argmax(g, v, axis, true, false);
     v = max_reduce(g, v, axis, true);
     if (!largest) v = not_(g, v);
-    return floats && !largest ? topk_back(g, unordered(g, v, (DType)from->dtype), (DType)x->dtype) : v;
+    return by_bits ? topk_back(g, unordered(g, v, (DType)from->dtype), (DType)x->dtype) : v;
 }
 
 /** TopK (ONNX 1, 10, 11): the k largest (or smallest) along the axis, best first; equal ones by lower index. */

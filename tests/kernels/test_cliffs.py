@@ -11,6 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import machine
+
 build = pathlib.Path(os.environ["BUILD_DIR"])
 wrong, count = [], 0
 
@@ -74,8 +76,7 @@ def own_over_cc(nodes, shape, constants, enough):
     return least["own"] / least["cc"]
 
 
-environment = subprocess.run([build / "tgrun", "env"], capture_output=True, text=True, check=True).stdout
-if "avx" not in environment:
+if not machine.has_vectors_of_32_bytes:
     print("skipped: these are forms of vectors of 32 bytes and more")
     raise SystemExit(0)
 
@@ -273,7 +274,7 @@ places = [int(n) for n in re.findall(r"\*\)\(p2 \+ \(v\d+ \+ (\d+)\)\)", text.sp
 check("terms of a sum are read in their order", len(places) > 8 and places == sorted(places))
 
 # A product of bytes by our own machine code: its sums stay in registers.
-if "avx512" in environment or "avx2 fma" in environment:                 # which our own code wants
+if machine.has_own_code:
     product = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
                helper.make_node("MatMulInteger", ["q", "w", "z"], ["i"]), helper.make_node("Cast", ["i"], ["y"], to=1)]
     weights = {"w": np.random.default_rng(0).integers(-100, 100, (512, 1024), np.int8)}
